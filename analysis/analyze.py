@@ -9,14 +9,8 @@ from pathlib import Path
 import pandas as pd
 
 from hsfiq.analysis.answer import Answer, Excluded, answer, excluded_from
+from hsfiq.analysis.data import kind_release, provenance
 from hsfiq.analysis.data.columns import looked_up
-from hsfiq.analysis.data.kind_release import (
-    AnalysedRelease,
-    JudgedRelease,
-    kind_of,
-    read_judged,
-    take_judged_part,
-)
 from hsfiq.analysis.data.metrics import (
     GivenScores,
     Metric,
@@ -24,14 +18,6 @@ from hsfiq.analysis.data.metrics import (
     Recall,
     ScoreColumn,
     parse_metric,
-)
-from hsfiq.analysis.data.provenance import (
-    PARTS,
-    SharedTriplets,
-    judge_notes,
-    judges_among,
-    take_part,
-    training_notes,
 )
 from hsfiq.analysis.data.release import Release, read_release, release_of_tables
 from hsfiq.analysis.data.scores import find_scores
@@ -96,7 +82,7 @@ class Inputs:
 class KindInputs:
     """What the analysis of another kind than `pair` starts from."""
 
-    release: JudgedRelease
+    release: kind_release.JudgedRelease
     statistics: KindStatistics
     metrics: tuple[Metric, ...]
     bootstrap: Bootstrap
@@ -113,9 +99,9 @@ def load_kind_inputs(
     seed: int = 0,
 ) -> KindInputs:
     """Read a release of a kind in `STATISTICS`; arguments and errors as those of `load_inputs`."""
-    statistics = STATISTICS[kind_of(folder)]
+    statistics = STATISTICS[kind_release.kind_of(folder)]
     parsed = tuple(parse_metric(name) for name in metrics)
-    release = read_judged(
+    release = kind_release.read_judged(
         folder,
         statistics.main,
         statistics.columns,
@@ -124,7 +110,7 @@ def load_kind_inputs(
         of_sets=statistics.of_sets,
     )
     if part is not None:
-        release = take_judged_part(release, part)
+        release = kind_release.take_judged_part(release, part)
     bootstrap = Bootstrap.of_rows(
         release.answers,
         release.triplets,
@@ -178,7 +164,7 @@ def load_inputs(
     elif files:
         release = replace(release, scores={**release.scores, **find_scores(release.folder, files)})
     if part is not None:
-        release = take_part(release, part)
+        release = provenance.take_part(release, part)
     bootstrap = Bootstrap.of_release(
         release,
         unit=unit,
@@ -293,7 +279,7 @@ MAX_NAMED = 5
 
 
 @dataclass(frozen=True)
-class ReleaseSummary(AnalysedRelease):
+class ReleaseSummary(kind_release.AnalysedRelease):
     """What was analyzed: `n_questions` of `n_questions_in_all`, with `n_sets`."""
 
     n_questions_in_all: int
@@ -313,7 +299,7 @@ class ReleaseSummary(AnalysedRelease):
         if self.part is None:
             return None
         return (
-            f"{PARTS[self.part]} of the release: "
+            f"{provenance.PARTS[self.part]} of the release: "
             f"{self.n_questions:,} of {count_text(self.n_questions_in_all, 'question')}"
         )
 
@@ -395,7 +381,7 @@ class Analysis(JsonRecord):
     """
 
     release: ReleaseSummary
-    shared_triplets: SharedTriplets
+    shared_triplets: provenance.SharedTriplets
     human_score: Normality
     position_bias: PositionBias
     metrics: Mapping[str, MetricAnalysis]
@@ -470,7 +456,10 @@ def analyze(
     # All values are read before anything is computed, so a wrong name is reported at once.
     values = {str(metric): metric.values(release) for metric in metrics}
     bootstrap = bootstrap or Bootstrap.of_release(release)
-    notes = (*training_notes(release, list(values)), *judge_notes(release, list(values)))
+    notes = (
+        *provenance.training_notes(release, list(values)),
+        *provenance.judge_notes(release, list(values)),
+    )
     numbers = {name: as_numbers(each) for name, each in values.items()}
     comparisons = compare_all(release, numbers, bootstrap)
     further = details(release, values, bootstrap) if in_detail else None
@@ -480,7 +469,7 @@ def analyze(
         tested = equivalences(margin, comparisons, duels)
     return Analysis(
         release=ReleaseSummary.of(release),
-        shared_triplets=SharedTriplets.of(release.preferences, release.triplets),
+        shared_triplets=provenance.SharedTriplets.of(release.preferences, release.triplets),
         human_score=normality(release.sets["score"]),
         position_bias=position_bias(release.preferences, bootstrap),
         metrics={
@@ -494,7 +483,7 @@ def analyze(
         notes=(*notes, *_study_notes(release)),
         judges={
             name: judge_agreement(release, numbers[name])
-            for name in judges_among(release, list(values))
+            for name in provenance.judges_among(release, list(values))
         },
         answer=answer(
             release,

@@ -13,7 +13,7 @@ import uvicorn
 from fastapi import Depends, FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
-from hsfiq.annotate import handlers
+from hsfiq.annotate import handlers, payloads
 from hsfiq.annotate.cookies import UnknownParticipant, required_tokens, tokens_in
 from hsfiq.annotate.enrolment import add_enrolment_routes
 from hsfiq.annotate.gradio_page import gradio_server
@@ -24,36 +24,12 @@ from hsfiq.annotate.leaderboard import add_leaderboards
 from hsfiq.annotate.mturk import FramedPages, add_framed_addresses
 from hsfiq.annotate.owner.accounts import add_accounts
 from hsfiq.annotate.owner.login import OWNER, Identities, add_login
-from hsfiq.annotate.payloads import (
-    CHECK,
-    CONSENT,
-    EMPTY,
-    LANGUAGE,
-    LIST,
-    QUESTIONNAIRE,
-    SEEN,
-    UPLOAD,
-    WITHDRAWAL,
-    OutdatedPage,
-    limited_body,
-    read_payload,
-    read_stop,
-    read_submit,
-    read_turn,
-    read_upload,
-)
 from hsfiq.annotate.preview import PREVIEW, add_preview, place_in
 from hsfiq.annotate.question_page import add_question_page
 from hsfiq.annotate.searches import Uploads, upload_response
 from hsfiq.annotate.security import FramedPreviews, StudyMiddleware
+from hsfiq.annotate.serving import monitoring
 from hsfiq.annotate.serving.health import add_health, unavailable_response, wants_page
-from hsfiq.annotate.serving.monitoring import (
-    NOTHING,
-    Watching,
-    add_watching,
-    shared_metrics,
-    start_logs,
-)
 from hsfiq.annotate.serving.proxy import PublicAddress, RemoteUser, TrustedHeader
 from hsfiq.annotate.serving.workers import supervise, terminated_with_parent
 from hsfiq.annotate.studio.pages import add_studio
@@ -79,14 +55,14 @@ from hsfiq.public_url import PublicUrl
 from hsfiq.signals import Signals
 from hsfiq.study.languages import standard_texts
 
-Body = Annotated[bytes, Depends(limited_body)]
+Body = Annotated[bytes, Depends(payloads.limited_body)]
 
 
 def build_app(
     database: Database,
     services: Services | None = None,
     public: PublicUrl | None = None,
-    watching: Watching = NOTHING,
+    watching: monitoring.Watching = monitoring.NOTHING,
 ) -> FastAPI:
     """The app; `public` is the address at which browsers reach it, if a proxy hides that."""
     services = services or Services.of(database)
@@ -106,7 +82,7 @@ def build_app(
 
     pages = {"/study/": is_participant, f"{PREVIEW}/study/": is_preview}
     app.add_middleware(StudyMiddleware, pages=pages)
-    add_watching(app, services, watching)
+    monitoring.add_watching(app, services, watching)
     app.add_middleware(FramedPages, signer=services.signer)
     app.add_middleware(FramedPreviews)
     app.add_middleware(PublicAddress, public=public)
@@ -141,7 +117,7 @@ class Serving:
     public: PublicUrl | None = None
     workers: int = 1
     connections: int | None = None
-    watching: Watching = NOTHING
+    watching: monitoring.Watching = monitoring.NOTHING
     auth_header: TrustedHeader | None = None
 
 
@@ -168,7 +144,7 @@ def serve(
         accept_connections(listener)
         tell()
         limit_waiting(database.engine)
-        start_logs(database.engine, serving.watching)
+        monitoring.start_logs(database.engine, serving.watching)
         services = Services.of(database)
         images = services.images
         with images.changes.stored_in(database), warming(database, images):
@@ -176,7 +152,7 @@ def serve(
                 answer(listener, signals, services, serving)
             else:
                 url = database.engine.url.render_as_string(hide_password=False)
-                with shared_metrics(serving.watching) as (watching, ended):
+                with monitoring.shared_metrics(serving.watching) as (watching, ended):
                     of_worker = replace(serving, watching=watching)
                     started = partial(work, listener, url, of_worker)
                     supervise(started, serving.workers, signals, ended)
@@ -193,7 +169,7 @@ def work(listener: socket, database_url: str, serving: Serving) -> None:
         ) as database,
     ):
         limit_waiting(database.engine)
-        start_logs(database.engine, serving.watching)
+        monitoring.start_logs(database.engine, serving.watching)
         services = Services.of(database)
         with services.images.changes.stored_in(database):
             answer(listener, signals, services, serving)
@@ -231,7 +207,7 @@ async def error_response(request: Request, error: Exception) -> Response:
         reply["set_back"] = True
     if isinstance(error, UnknownParticipant):
         reply["participant_unknown"] = True
-    if isinstance(error, OutdatedPage):
+    if isinstance(error, payloads.OutdatedPage):
         # The first pages do not read `outdated`, but show the error.
         outdated = standard_texts(language_for(request.headers))["page"]["outdated"]
         reply = {"error": f"{outdated} ({error})", "outdated": True}
@@ -253,52 +229,54 @@ def add_study_routes(app: FastAPI, services: Services) -> None:
 
     @app.post("/consent")
     def consent(request: Request, body: Body) -> Response:
-        agrees = read_payload(CONSENT, body)["agrees"]
+        agrees = payloads.read_payload(payloads.CONSENT, body)["agrees"]
         return uncached(handlers.consent(services, request.cookies, agrees=agrees))
 
     @app.post("/language")
     def language(request: Request, body: Body) -> Response:
-        payload = read_payload(LANGUAGE, body)
+        payload = payloads.read_payload(payloads.LANGUAGE, body)
         return uncached(handlers.choose_language(services, request.cookies, payload))
 
     @app.post("/messages-seen")
     def messages_seen(request: Request, body: Body) -> Response:
-        messages = read_payload(SEEN, body)["messages"]
+        messages = payloads.read_payload(payloads.SEEN, body)["messages"]
         handlers.see_messages(services, request.cookies, messages)
         return JSONResponse({})
 
     @app.post("/practice")
     def practice(request: Request, body: Body) -> Response:
-        read_payload(EMPTY, body)
+        payloads.read_payload(payloads.EMPTY, body)
         return uncached(handlers.finish_practice(services, request.cookies))
 
     @app.post("/submit")
     def submit(request: Request, body: Body) -> Response:
-        return uncached(handlers.submit(services, request.cookies, read_submit(body)))
+        return uncached(handlers.submit(services, request.cookies, payloads.read_submit(body)))
 
     @app.post("/questionnaire")
     def questionnaire(request: Request, body: Body) -> Response:
-        payload = read_payload(QUESTIONNAIRE, body)
+        payload = payloads.read_payload(payloads.QUESTIONNAIRE, body)
         return uncached(handlers.answer_questionnaire(services, request.cookies, payload))
 
     @app.post("/check")
     def check(request: Request, body: Body) -> Response:
-        return uncached(handlers.check(services, request.cookies, read_payload(CHECK, body)))
+        return uncached(
+            handlers.check(services, request.cookies, payloads.read_payload(payloads.CHECK, body))
+        )
 
 
 def add_search_routes(app: FastAPI, services: Services) -> None:
     uploads = Uploads()
 
-    @app.post(UPLOAD)
+    @app.post(payloads.UPLOAD)
     async def search_upload(request: Request) -> Response:
         senders = required_tokens(request.cookies, services.signer)
         with uploads.arriving(senders):
-            body = await limited_body(request)
+            body = await payloads.limited_body(request)
             store = partial(upload_picture, request.cookies, body)
             return await uploads.read(senders, store)
 
     def upload_picture(cookies: Mapping[str, str], body: bytes) -> Response:
-        return uncached(handlers.upload_picture(services, cookies, read_upload(body)))
+        return uncached(handlers.upload_picture(services, cookies, payloads.read_upload(body)))
 
     @app.get("/image/upload/{token}")
     def uploaded_picture(request: Request, token: str) -> Response:
@@ -307,22 +285,22 @@ def add_search_routes(app: FastAPI, services: Services) -> None:
 
     @app.post("/search/turn")
     def search_turn(request: Request, body: Body) -> Response:
-        return uncached(handlers.ask_search(services, request.cookies, read_turn(body)))
+        return uncached(handlers.ask_search(services, request.cookies, payloads.read_turn(body)))
 
     @app.post("/search/list")
     async def search_list(request: Request, body: Body) -> Response:
-        payload = read_payload(LIST, body)
+        payload = payloads.read_payload(payloads.LIST, body)
         return uncached(await handlers.list_search(services, request.cookies, payload))
 
     @app.post("/search/stop")
     def search_stop(request: Request, body: Body) -> Response:
-        return uncached(handlers.stop_search(services, request.cookies, read_stop(body)))
+        return uncached(handlers.stop_search(services, request.cookies, payloads.read_stop(body)))
 
 
 def add_withdrawal_routes(app: FastAPI, services: Services) -> None:
     @app.post("/reconsider")
     def reconsider(request: Request, body: Body) -> Response:
-        read_payload(EMPTY, body)
+        payloads.read_payload(payloads.EMPTY, body)
         return uncached(handlers.take_part_after_all(services, request.cookies))
 
     @app.get("/withdrawal")
@@ -331,7 +309,7 @@ def add_withdrawal_routes(app: FastAPI, services: Services) -> None:
 
     @app.post("/withdrawal")
     def withdraw(request: Request, body: Body) -> Response:
-        payload = read_payload(WITHDRAWAL, body)
+        payload = payloads.read_payload(payloads.WITHDRAWAL, body)
         handlers.withdraw(services, request.cookies, payload)
         return JSONResponse({})
 

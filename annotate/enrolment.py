@@ -12,35 +12,8 @@ from fastapi.responses import HTMLResponse
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from hsfiq.annotate import mturk
-from hsfiq.annotate.cookies import (
-    UnknownBrowser,
-    keeps_cookies,
-    participant_in,
-    participants_in,
-    set_trial_cookie,
-    tokens_in,
-)
-from hsfiq.annotate.entry import (
-    NotProven,
-    add_limit_page,
-    add_refusal_page,
-    client_of,
-    new_proof,
-    redirect_to_study,
-    require_signed,
-    token_for,
-)
+from hsfiq.annotate import cookies, entry, mturk, pages
 from hsfiq.annotate.handlers import Services
-from hsfiq.annotate.pages import (
-    Notice,
-    not_open_page,
-    on_platform_page,
-    other_participation_page,
-    other_platform_study_page,
-    unknown_link_page,
-    welcome_page,
-)
 from hsfiq.annotate.texts import (
     StudyTexts,
     language_for,
@@ -57,16 +30,8 @@ from hsfiq.collect.studies import OtherPlatformStudy, find_study, list_studies
 from hsfiq.db.tables import Participant, Study
 from hsfiq.db.types import digest_of
 from hsfiq.errors import Forbidden, NotOpen, Refused
+from hsfiq.study import recruiting
 from hsfiq.study.config import config_of, is_study_name
-from hsfiq.study.recruiting import (
-    PLATFORM_ID,
-    PREVIEW,
-    PROLIFIC,
-    Hit,
-    Panel,
-    Platform,
-    platform_name,
-)
 
 # Enrolment in studies that are open to all, from the welcome page.
 
@@ -86,7 +51,7 @@ def open_studies(session: Session) -> list[Study]:
 def platform_of(session: Session) -> str:
     """The name of a platform from which an open study takes people, "" if there is none."""
     names = (
-        platform_name(config_of(study).recruitment)
+        recruiting.platform_name(config_of(study).recruitment)
         for study in list_studies(session)
         if study.status == "open"
     )
@@ -97,7 +62,7 @@ def add_open_enrolment(app: FastAPI, services: Services) -> None:
     @app.get("/")
     def welcome(request: Request, language: str = "") -> Response:
         with services.database.reading() as session:
-            held = participants_in(session, request.cookies, services.signer)
+            held = cookies.participants_in(session, request.cookies, services.signer)
             return welcome_again(session, request, services, held, language=language)
 
     @app.post("/enrol")
@@ -110,28 +75,28 @@ def add_open_enrolment(app: FastAPI, services: Services) -> None:
     ) -> Response:
         """Enrol in a study, or continue in it; a `different` person begins as somebody new."""
         with services.database.reading() as session:
-            held = participants_in(session, request.cookies, services.signer)
+            held = cookies.participants_in(session, request.cookies, services.signer)
         token_hash = next((each.token_hash for each in held if each.study.id == study), None)
         try:
             if token_hash is None or different:
                 token_hash = enrol_openly(request, services, study, language, proof).token_hash
         except NotOpen:
             return refused_enrolment(request, services, study)
-        except NotProven:
+        except entry.NotProven:
             return unproven_enrolment(request, services, study, "begin_again")
         except CookiesBlocked:
             return unproven_enrolment(request, services, study, "no_cookies")
-        return redirect_to_study(request, services, token_hash, "study/")
+        return entry.redirect_to_study(request, services, token_hash, "study/")
 
     @app.post("/continue")
     def continue_as(request: Request, participant: Annotated[int, Form()]) -> Response:
         """Return to another participation of this browser."""
         with services.database.reading() as session:
-            held = participants_in(session, request.cookies, services.signer)
+            held = cookies.participants_in(session, request.cookies, services.signer)
         chosen = next((person for person in held if person.id == participant), None)
         if chosen is None:
-            raise UnknownBrowser("this browser is not known; begin at the welcome page")
-        return redirect_to_study(request, services, chosen.token_hash, "study/")
+            raise cookies.UnknownBrowser("this browser is not known; begin at the welcome page")
+        return entry.redirect_to_study(request, services, chosen.token_hash, "study/")
 
 
 def welcome_again(
@@ -139,25 +104,25 @@ def welcome_again(
     request: Request,
     services: Services,
     held: Sequence[ParticipantRow],
-    notice: Notice | None = None,
+    notice: pages.Notice | None = None,
     *,
     language: str = "",
 ) -> Response:
     """The welcome page with a new proof; browsers do not show it a second time."""
     now = datetime.now(UTC)
-    page = welcome_page(
+    page = pages.welcome_page(
         session,
         open_studies(session),
         held,
         request.headers,
         language,
         now=now,
-        proof=new_proof(services.signer, now),
+        proof=entry.new_proof(services.signer, now),
         platform=platform_of(session),
         notice=notice,
     )
     response = HTMLResponse(page, headers={"Cache-Control": "no-store"})
-    set_trial_cookie(response, request)
+    cookies.set_trial_cookie(response, request)
     return response
 
 
@@ -173,10 +138,10 @@ def enrol_openly(
         TooManyEnrolments: too many have enrolled from this address.
     """
     now, signer = datetime.now(UTC), services.signer
-    token = token_for(signer, proof, study_id, now)
-    if digest_of(token) in tokens_in(request.cookies, signer):
-        raise NotProven("this browser has used the form already")
-    if not keeps_cookies(request):
+    token = entry.token_for(signer, proof, study_id, now)
+    if digest_of(token) in cookies.tokens_in(request.cookies, signer):
+        raise entry.NotProven("this browser has used the form already")
+    if not cookies.keeps_cookies(request):
         raise CookiesBlocked("this browser keeps no cookies")
     with services.database.writing() as session:
         offered = {each.id: each for each in open_studies(session)}
@@ -188,18 +153,18 @@ def enrol_openly(
             now=now,
             language=language_in(config_of(offered[study_id]), request.headers, language),
             token=token,
-            client=client_of(request, signer, study_id),
+            client=entry.client_of(request, signer, study_id),
         )
 
 
 def unproven_enrolment(
-    request: Request, services: Services, study_id: int, notice: Notice
+    request: Request, services: Services, study_id: int, notice: pages.Notice
 ) -> Response:
     """The welcome page again, which says why nothing was begun."""
     with services.database.reading() as session:
         wanted = next((study for study in open_studies(session) if study.id == study_id), None)
         if wanted is not None and has_free_place(session, wanted, datetime.now(UTC)):
-            held = participants_in(session, request.cookies, services.signer)
+            held = cookies.participants_in(session, request.cookies, services.signer)
             page = welcome_again(session, request, services, held, notice)
             page.status_code = Forbidden.status
             return page
@@ -216,12 +181,14 @@ def refused_enrolment(request: Request, services: Services, study_id: int) -> Re
         else:
             row = StudyRow.of(full)
             language = language_in(row.config, request.headers)
-            page = HTMLResponse(not_open_page(session, row, language, {}, was_sent=False))
+            page = HTMLResponse(pages.not_open_page(session, row, language, {}, was_sent=False))
     page.status_code = NotOpen.status
     return page
 
 
-MTURK = Panel(name="Mechanical Turk", person="workerId", session="assignmentId", study="hitId")
+MTURK = recruiting.Panel(
+    name="Mechanical Turk", person="workerId", session="assignmentId", study="hitId"
+)
 """The parameters of its links."""
 
 
@@ -237,10 +204,10 @@ class PlatformLink:
     accepted on MTurk.
     """
 
-    platform: Platform
+    platform: recruiting.Platform
     study: str | None
     ids: Mapping[str, str] = field(default_factory=dict)
-    hit: Hit | None = None
+    hit: recruiting.Hit | None = None
 
     @property
     def person(self) -> str | None:
@@ -252,7 +219,7 @@ class PlatformLink:
         return self.ids.get("study") if self.platform == "prolific" else None
 
 
-def read_platform_link(parameters: Mapping[str, str], own: Panel | None) -> PlatformLink:
+def read_platform_link(parameters: Mapping[str, str], own: recruiting.Panel | None) -> PlatformLink:
     """Read a platform's link; `own` is the panel of the study that it names.
 
     Raises:
@@ -261,29 +228,29 @@ def read_platform_link(parameters: Mapping[str, str], own: Panel | None) -> Plat
     study = parameters.get("study")
     if own is not None:
         return PlatformLink("panel", study, ids_in(parameters, own, own.kept_ids()))
-    if parameters.get("assignmentId") == PREVIEW:
+    if parameters.get("assignmentId") == recruiting.PREVIEW:
         return PlatformLink("mturk", study)
-    if PROLIFIC.person in parameters:
-        return PlatformLink("prolific", study, ids_in(parameters, PROLIFIC))
+    if recruiting.PROLIFIC.person in parameters:
+        return PlatformLink("prolific", study, ids_in(parameters, recruiting.PROLIFIC))
     ids = ids_in(parameters, MTURK)
-    if (hit := Hit.read(parameters)) is None:
+    if (hit := recruiting.Hit.read(parameters)) is None:
         raise BrokenLink("the link names no HIT, or a site that is not MTurk's")
     return PlatformLink("mturk", study, ids, hit)
 
 
 def ids_in(
-    parameters: Mapping[str, str], panel: Panel, needed: Sequence[str] = ("person",)
+    parameters: Mapping[str, str], panel: recruiting.Panel, needed: Sequence[str] = ("person",)
 ) -> dict[str, str]:
     names = panel.parameters()
     ids = {each: parameters[name] for each, name in names.items() if name in parameters}
     if not ids.keys() >= set(needed):
         raise BrokenLink("the link names nobody, or lacks an id")
-    if not all(map(PLATFORM_ID.fullmatch, ids.values())):
+    if not all(map(recruiting.PLATFORM_ID.fullmatch, ids.values())):
         raise BrokenLink("an id in the link is not valid")
     return ids
 
 
-def panel_named(session: Session, study: str | None) -> Panel | None:
+def panel_named(session: Session, study: str | None) -> recruiting.Panel | None:
     """The panel of the study that a link names, if it has one of its own."""
     named = find_study(session, study) if study and is_study_name(study) else None
     return config_of(named).recruitment.panel if named else None
@@ -339,8 +306,8 @@ def knows(session: Session, study: Study, person: str | None) -> bool:
 def add_enrolment_routes(app: FastAPI, services: Services) -> None:
     """Add the routes that need no cookie, and set it."""
     add_open_enrolment(app, services)
-    add_limit_page(app, services)
-    add_refusal_page(app)
+    entry.add_limit_page(app, services)
+    entry.add_refusal_page(app)
     add_personal_links(app, services)
     add_platform_links(app, services)
 
@@ -351,7 +318,7 @@ def add_personal_links(app: FastAPI, services: Services) -> None:
     @app.api_route("/start/{token}", methods=["GET", "POST"])
     def personal_link(request: Request, token: str) -> Response:
         with services.database.reading() as session:
-            is_token = PLATFORM_ID.fullmatch(token)
+            is_token = recruiting.PLATFORM_ID.fullmatch(token)
             known = participant_row(session, digest_of(token)) if is_token else None
             if known is None:
                 return unknown_link(request, 404)
@@ -365,7 +332,7 @@ def add_personal_links(app: FastAPI, services: Services) -> None:
                 participants.enrol_invited(session, participant, now=now, language=language)
         except NotOpen:
             return not_open(request, services, known.study.id)
-        return redirect_to_study(request, services, known.token_hash, "../study/")
+        return entry.redirect_to_study(request, services, known.token_hash, "../study/")
 
 
 def add_platform_links(app: FastAPI, services: Services) -> None:
@@ -389,7 +356,7 @@ def add_platform_links(app: FastAPI, services: Services) -> None:
             return from_mturk(request, services, study.id, link, is_known=is_known)
         with services.database.reading() as session:
             signature = request.query_params.get("signature", "")
-            require_signed(services.signer, study, link.ids["person"], signature)
+            entry.require_signed(services.signer, study, link.ids["person"], signature)
             if replaced := replaced_by_link(session, request, services, link):
                 row = StudyRow.of(study)
                 texts = study_texts(session, row, language_in(row.config, request.headers))
@@ -404,13 +371,13 @@ def add_platform_links(app: FastAPI, services: Services) -> None:
                     external_id=link.person,
                     platform_study_id=link.prolific_study,
                     language=language_in(config_of(study), request.headers),
-                    client=client_of(request, services.signer, study.id),
+                    client=entry.client_of(request, services.signer, study.id),
                 )
                 if panel is not None:
                     keep_visit(session, participant, panel, link.ids)
         except NotOpen:
             return not_open(request, services, study.id, link.ids)
-        return redirect_to_study(request, services, participant.token_hash, "study/")
+        return entry.redirect_to_study(request, services, participant.token_hash, "study/")
 
 
 def from_mturk(
@@ -432,7 +399,7 @@ def replaced_by_link(
     Any site can contain a link that makes this browser answer as somebody else. A form can only
     be sent by our own page, so it is the person's decision.
     """
-    current = participant_in(session, request.cookies, services.signer)
+    current = cookies.participant_in(session, request.cookies, services.signer)
     if current is None or request.method == "POST":
         return None
     if isinstance(link, ParticipantRow):
@@ -447,7 +414,7 @@ def question_link(
     session: Session, current: ParticipantRow, other: StudyTexts, root: str
 ) -> Response:
     """The page that asks whether a link may replace the current participant."""
-    page = other_participation_page(participant_texts(session, current), other, root)
+    page = pages.other_participation_page(participant_texts(session, current), other, root)
     return HTMLResponse(page, headers={"Cache-Control": "no-store"})
 
 
@@ -458,17 +425,19 @@ def not_open(
     with services.database.reading() as session:
         study = StudyRow.of(session.get_one(Study, study_id))
         language = language_in(study.config, request.headers)
-        page = not_open_page(session, study, language, ids or {}, was_sent=True)
+        page = pages.not_open_page(session, study, language, ids or {}, was_sent=True)
     return HTMLResponse(page, status_code=NotOpen.status)
 
 
 def other_study(request: Request, _error: Exception) -> Response:
-    page = other_platform_study_page(language_for(request.headers))
+    page = pages.other_platform_study_page(language_for(request.headers))
     return HTMLResponse(page, status_code=OtherPlatformStudy.status)
 
 
-def unknown_link(request: Request, status: int, panel: Panel | None = None) -> Response:
+def unknown_link(request: Request, status: int, panel: recruiting.Panel | None = None) -> Response:
     """The page for a link that leads nowhere; of a study with a panel, it names that."""
     language = language_for(request.headers)
-    page = on_platform_page(language, panel.name) if panel else unknown_link_page(language)
+    page = (
+        pages.on_platform_page(language, panel.name) if panel else pages.unknown_link_page(language)
+    )
     return HTMLResponse(page, status_code=status)

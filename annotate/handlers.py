@@ -27,7 +27,7 @@ from hsfiq.annotate.cookies import (
 from hsfiq.annotate.image_copies import ImageStore, WebCopies, cache_folder
 from hsfiq.annotate.searches import opinion_of, place_of, receive_upload
 from hsfiq.annotate.views import ViewBuilder, payment_of
-from hsfiq.collect import answers, participants, searches
+from hsfiq.collect import answers, participants, protocol, searches, stages
 from hsfiq.collect.answers import given_answer
 from hsfiq.collect.asked_questions import lock_question, require_reached
 from hsfiq.collect.checks import answer_check
@@ -35,34 +35,8 @@ from hsfiq.collect.messages import mark_seen
 from hsfiq.collect.owner import exports_with
 from hsfiq.collect.page import page_parts
 from hsfiq.collect.participant_row import ParticipantRow, participant_row, read_row
-from hsfiq.collect.protocol import (
-    CheckPayload,
-    CheckReply,
-    LanguagePayload,
-    ListPayload,
-    Opening,
-    QuestionnairePayload,
-    SkipPayload,
-    StopPayload,
-    SubmitPayload,
-    SubmitReply,
-    TurnPayload,
-    UploadPayload,
-    View,
-    WithdrawalPayload,
-    WithdrawalView,
-)
 from hsfiq.collect.retrievers import Asked, Retrievers, store_lists
 from hsfiq.collect.searches import SearchState, Typed, state_of
-from hsfiq.collect.stages import (
-    Position,
-    current_position,
-    decide,
-    position_after,
-    position_at,
-    reconsider,
-    store_answers,
-)
 from hsfiq.collect.studies import lock_study
 from hsfiq.collect.withdrawal import count_answered
 from hsfiq.collect.withdrawal import withdraw as withdraw_from_study
@@ -99,7 +73,7 @@ class Services:
         return ViewBuilder(self.images, self.signer)
 
 
-def opening(services: Services, cookies: Cookies) -> Opening:
+def opening(services: Services, cookies: Cookies) -> protocol.Opening:
     now = datetime.now(UTC)
     with services.database.writing() as session:
         participant = required_participant(session, cookies, services.signer)
@@ -107,24 +81,26 @@ def opening(services: Services, cookies: Cookies) -> Opening:
             person = session.get_one(Participant, participant.id)
             participants.come_back(session, person, now)
             participant = read_row(session, participant.token_hash)
-        position = current_position(session, participant, now)
+        position = stages.current_position(session, participant, now)
     with services.database.reading() as session:
         return services.views.opening(session, participant, position)
 
 
-def show(services: Services, cookies: Cookies, number: int | None) -> View:
+def show(services: Services, cookies: Cookies, number: int | None) -> protocol.View:
     """The view of a question, or of the current step if no number is given."""
     now = datetime.now(UTC)
     with services.database.writing() as session:
         participant = required_participant(session, cookies, services.signer)
         if number is None:
-            position = current_position(session, participant, now)
+            position = stages.current_position(session, participant, now)
         else:
-            position = position_at(session, participant, number, now)
+            position = stages.position_at(session, participant, number, now)
     return view_of(services, participant, position)
 
 
-def choose_language(services: Services, cookies: Cookies, payload: LanguagePayload) -> View:
+def choose_language(
+    services: Services, cookies: Cookies, payload: protocol.LanguagePayload
+) -> protocol.View:
     """The same question or step in another of the study's languages, from now on."""
     with services.database.writing() as session:
         participant = required_participant(session, cookies, services.signer)
@@ -137,8 +113,8 @@ def choose_language(services: Services, cookies: Cookies, payload: LanguagePaylo
 def submit(
     services: Services,
     cookies: Cookies,
-    payload: SubmitPayload | SkipPayload,
-) -> SubmitReply:
+    payload: protocol.SubmitPayload | protocol.SkipPayload,
+) -> protocol.SubmitReply:
     now = datetime.now(UTC)
     with services.database.writing() as session:
         participant = required_participant(session, cookies, services.signer, lock=True)
@@ -161,7 +137,9 @@ def submit(
             text_version=assignment.text_version,
             language=assignment.language,
         )
-        position = position_after(session, participant, submitted.steps, submitted.number, now)
+        position = stages.position_after(
+            session, participant, submitted.steps, submitted.number, now
+        )
         participant.store(session)
         parts = page_parts(session, participant, position)
     with services.database.reading() as session:  # connects only for pages that need more
@@ -169,27 +147,29 @@ def submit(
     return {"revision": submitted.revision, "view": view}
 
 
-def consent(services: Services, cookies: Cookies, *, agrees: bool) -> View:
+def consent(services: Services, cookies: Cookies, *, agrees: bool) -> protocol.View:
     now = datetime.now(UTC)
     with services.database.writing() as session:
         participant = required_participant(session, cookies, services.signer)
-        decide(session, participant, agrees=agrees, now=now)
+        stages.decide(session, participant, agrees=agrees, now=now)
         participant = read_row(session, participant.token_hash)
-        position = current_position(session, participant, now)
+        position = stages.current_position(session, participant, now)
     return view_of(services, participant, position)
 
 
-def take_part_after_all(services: Services, cookies: Cookies) -> View:
+def take_part_after_all(services: Services, cookies: Cookies) -> protocol.View:
     now = datetime.now(UTC)
     with services.database.writing() as session:
         participant = required_participant(session, cookies, services.signer)
-        reconsider(session, participant, now)
+        stages.reconsider(session, participant, now)
         participant = read_row(session, participant.token_hash)
-        position = current_position(session, participant, now)
+        position = stages.current_position(session, participant, now)
     return view_of(services, participant, position)
 
 
-async def list_search(services: Services, cookies: Cookies, payload: ListPayload) -> View:
+async def list_search(
+    services: Services, cookies: Cookies, payload: protocol.ListPayload
+) -> protocol.View:
     """Ask for the lists of the last turn, and store them; a view without any if one fails.
 
     No transaction lasts while the retrievers work, and no thread waits for them.
@@ -238,17 +218,19 @@ def searching(session: Session, services: Services, cookies: Cookies, signed: st
 
 def listed(
     services: Services, cookies: Cookies, signed: str, asked: Asked, answered: Sequence[Answered]
-) -> View:
+) -> protocol.View:
     """Store the lists that have come."""
     now = datetime.now(UTC)
     with services.database.writing() as session:
         participant, assignment = locked_search(session, services, cookies, signed)
         store_lists(session, state_of(session, assignment.key), asked, answered, now)
-        position = current_position(session, participant, now)
+        position = stages.current_position(session, participant, now)
     return view_of(services, participant, position)
 
 
-def ask_search(services: Services, cookies: Cookies, payload: TurnPayload) -> View:
+def ask_search(
+    services: Services, cookies: Cookies, payload: protocol.TurnPayload
+) -> protocol.View:
     """Store the feedback on the last lists and the text of the next turn."""
     now = datetime.now(UTC)
     with services.database.writing() as session:
@@ -265,16 +247,20 @@ def ask_search(services: Services, cookies: Cookies, payload: TurnPayload) -> Vi
             language=assignment.language,
             text_version=assignment.text_version,
         )
-        position = current_position(session, participant, now)
+        position = stages.current_position(session, participant, now)
     return view_of(services, participant, position)
 
 
-def upload_picture(services: Services, cookies: Cookies, payload: UploadPayload) -> View:
+def upload_picture(
+    services: Services, cookies: Cookies, payload: protocol.UploadPayload
+) -> protocol.View:
     """Store the picture that the first text of a search will be about."""
     return view_of(services, *receive_upload(services.database, services.signer, cookies, payload))
 
 
-def stop_search(services: Services, cookies: Cookies, payload: StopPayload) -> View:
+def stop_search(
+    services: Services, cookies: Cookies, payload: protocol.StopPayload
+) -> protocol.View:
     now = datetime.now(UTC)
     with services.database.writing() as session:
         participant, assignment = locked_search(session, services, cookies, payload["assignment"])
@@ -288,7 +274,7 @@ def stop_search(services: Services, cookies: Cookies, payload: StopPayload) -> V
             submit_key=payload["submit_key"],
             now=now,
         )
-        position = current_position(session, participant, now)
+        position = stages.current_position(session, participant, now)
     return view_of(services, participant, position)
 
 
@@ -304,8 +290,8 @@ def locked_search(
 
 
 def answer_questionnaire(
-    services: Services, cookies: Cookies, payload: QuestionnairePayload
-) -> View:
+    services: Services, cookies: Cookies, payload: protocol.QuestionnairePayload
+) -> protocol.View:
     """Store the answers to the questions at the end; a repeated request stores nothing."""
     now = datetime.now(UTC)
     with services.database.writing() as session:
@@ -313,16 +299,16 @@ def answer_questionnaire(
         read_assignment(
             services.signer, participant.token_hash, payload["assignment"], "questionnaire"
         )
-        stage = current_position(session, participant, now).stage
+        stage = stages.current_position(session, participant, now).stage
         if stage == "questionnaire":
-            store_answers(session, participant, payload["answers"], now)
+            stages.store_answers(session, participant, payload["answers"], now)
         elif stage in ("consent", "practice", "asking"):
             raise SetBack("the questions at the end come after the others")
-        position = current_position(session, participant, now)
+        position = stages.current_position(session, participant, now)
     return view_of(services, participant, position)
 
 
-def withdrawal(services: Services, cookies: Cookies) -> WithdrawalView:
+def withdrawal(services: Services, cookies: Cookies) -> protocol.WithdrawalView:
     """What withdrawing would delete, and what it cannot change."""
     with services.database.reading() as session:
         participant = required_participant(session, cookies, services.signer)
@@ -344,7 +330,7 @@ def withdrawal(services: Services, cookies: Cookies) -> WithdrawalView:
         }
 
 
-def withdraw(services: Services, cookies: Cookies, payload: WithdrawalPayload) -> None:
+def withdraw(services: Services, cookies: Cookies, payload: protocol.WithdrawalPayload) -> None:
     """Delete the data of the participant who has read what that means.
 
     A repeated request finds nobody any more: the first reply may have been lost.
@@ -367,17 +353,19 @@ def see_messages(services: Services, cookies: Cookies, messages: Sequence[int]) 
         mark_seen(session, participant.id, messages, datetime.now(UTC))
 
 
-def finish_practice(services: Services, cookies: Cookies) -> View:
+def finish_practice(services: Services, cookies: Cookies) -> protocol.View:
     now = datetime.now(UTC)
     with services.database.writing() as session:
         participant = required_participant(session, cookies, services.signer)
-        if current_position(session, participant, now).stage == "practice":
+        if stages.current_position(session, participant, now).stage == "practice":
             participant.practised_at = now
-        position = current_position(session, participant, now)
+        position = stages.current_position(session, participant, now)
     return view_of(services, participant, position)
 
 
-def check(services: Services, cookies: Cookies, payload: CheckPayload) -> CheckReply:
+def check(
+    services: Services, cookies: Cookies, payload: protocol.CheckPayload
+) -> protocol.CheckReply:
     now = datetime.now(UTC)
     with services.database.writing() as session:
         participant = required_participant(session, cookies, services.signer)
@@ -385,10 +373,12 @@ def check(services: Services, cookies: Cookies, payload: CheckPayload) -> CheckR
             services.signer, participant.token_hash, payload["assignment"], "check"
         )
         passed = answer_check(session, participant, assignment.key, payload["given"], now=now)
-        position = current_position(session, participant, now)
+        position = stages.current_position(session, participant, now)
     return {"passed": passed, "view": view_of(services, participant, position)}
 
 
-def view_of(services: Services, participant: ParticipantRow, position: Position) -> View:
+def view_of(
+    services: Services, participant: ParticipantRow, position: stages.Position
+) -> protocol.View:
     with services.database.reading() as session:
         return services.views.view(session, participant, position)

@@ -11,25 +11,7 @@ from fastapi import Request
 from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 
 from hsfiq.answer_rules import LONGEST_REASON
-from hsfiq.collect.protocol import (
-    AnswerPayload,
-    CheckPayload,
-    ConsentPayload,
-    EmptyPayload,
-    ImagesPayload,
-    LanguagePayload,
-    ListPayload,
-    OpinionPayload,
-    QuestionnairePayload,
-    SeenPayload,
-    SkipPayload,
-    StopPayload,
-    SubmitPayload,
-    TurnPayload,
-    TypedPayload,
-    UploadPayload,
-    WithdrawalPayload,
-)
+from hsfiq.collect import protocol
 from hsfiq.errors import Refused
 from hsfiq.text import is_storable_text
 
@@ -110,40 +92,45 @@ KEY_ERRORS = ("missing", "extra_forbidden")
 
 STRICT = ConfigDict(strict=True, extra="forbid", str_max_length=LONGEST_TEXT)
 
-ANSWERS = (AnswerPayload, QuestionnairePayload, OpinionPayload, TypedPayload)
+ANSWERS = (
+    protocol.AnswerPayload,
+    protocol.QuestionnairePayload,
+    protocol.OpinionPayload,
+    protocol.TypedPayload,
+)
 for _answer in ANSWERS:
     with_config(STRICT | {"allow_inf_nan": False, "str_max_length": None})(_answer)
-SUBMITS = (SubmitPayload, SkipPayload)
+SUBMITS = (protocol.SubmitPayload, protocol.SkipPayload)
 PAYLOADS = (
-    EmptyPayload,
-    SeenPayload,
-    ConsentPayload,
-    WithdrawalPayload,
-    ImagesPayload,
+    protocol.EmptyPayload,
+    protocol.SeenPayload,
+    protocol.ConsentPayload,
+    protocol.WithdrawalPayload,
+    protocol.ImagesPayload,
     *SUBMITS,
-    CheckPayload,
-    LanguagePayload,
-    TurnPayload,
-    ListPayload,
-    StopPayload,
+    protocol.CheckPayload,
+    protocol.LanguagePayload,
+    protocol.TurnPayload,
+    protocol.ListPayload,
+    protocol.StopPayload,
 )
 for _payload in PAYLOADS:
     with_config(STRICT)(_payload)
-with_config(STRICT | {"str_max_length": None})(UploadPayload)
+with_config(STRICT | {"str_max_length": None})(protocol.UploadPayload)
 
-EMPTY = TypeAdapter(EmptyPayload)
-CONSENT = TypeAdapter(ConsentPayload)
-WITHDRAWAL = TypeAdapter(WithdrawalPayload)
-SEEN = TypeAdapter(SeenPayload)
-SUBMIT = TypeAdapter(SubmitPayload)
-SKIP = TypeAdapter(SkipPayload)
-CHECK = TypeAdapter(CheckPayload)
-LANGUAGE = TypeAdapter(LanguagePayload)
-QUESTIONNAIRE = TypeAdapter(QuestionnairePayload)
-TURN = TypeAdapter(TurnPayload)
-LIST = TypeAdapter(ListPayload)
-STOP = TypeAdapter(StopPayload)
-UPLOADED = TypeAdapter(UploadPayload)
+EMPTY = TypeAdapter(protocol.EmptyPayload)
+CONSENT = TypeAdapter(protocol.ConsentPayload)
+WITHDRAWAL = TypeAdapter(protocol.WithdrawalPayload)
+SEEN = TypeAdapter(protocol.SeenPayload)
+SUBMIT = TypeAdapter(protocol.SubmitPayload)
+SKIP = TypeAdapter(protocol.SkipPayload)
+CHECK = TypeAdapter(protocol.CheckPayload)
+LANGUAGE = TypeAdapter(protocol.LanguagePayload)
+QUESTIONNAIRE = TypeAdapter(protocol.QuestionnairePayload)
+TURN = TypeAdapter(protocol.TurnPayload)
+LIST = TypeAdapter(protocol.ListPayload)
+STOP = TypeAdapter(protocol.StopPayload)
+UPLOADED = TypeAdapter(protocol.UploadPayload)
 
 
 class Unreadable(Refused):
@@ -158,9 +145,9 @@ def read_payload(adapter: TypeAdapter[T], body: bytes) -> T:
     return validated(adapter, read_object(body))
 
 
-def read_submit(body: bytes) -> SubmitPayload | SkipPayload:
+def read_submit(body: bytes) -> protocol.SubmitPayload | protocol.SkipPayload:
     values = read_object(body)
-    payload: SubmitPayload | SkipPayload
+    payload: protocol.SubmitPayload | protocol.SkipPayload
     if "skip" in values:
         if values["skip"] is not True:  # strict pydantic takes 1 for Literal[True]
             raise Refused("skip: must be true")
@@ -172,7 +159,7 @@ def read_submit(body: bytes) -> SubmitPayload | SkipPayload:
     return payload
 
 
-def read_turn(body: bytes) -> TurnPayload:
+def read_turn(body: bytes) -> protocol.TurnPayload:
     """One press of Search."""
     payload = read_payload(TURN, body)
     require_submit_key(payload["submit_key"])
@@ -182,20 +169,20 @@ def read_turn(body: bytes) -> TurnPayload:
     return payload
 
 
-def read_stop(body: bytes) -> StopPayload:
+def read_stop(body: bytes) -> protocol.StopPayload:
     payload = read_payload(STOP, body)
     require_submit_key(payload["submit_key"])
     require_opinion(payload["opinion"])
     return payload
 
 
-def read_upload(body: bytes) -> UploadPayload:
+def read_upload(body: bytes) -> protocol.UploadPayload:
     payload = read_payload(UPLOADED, body)
     require_submit_key(payload["submit_key"])
     return payload
 
 
-def require_opinion(opinion: OpinionPayload | None) -> None:
+def require_opinion(opinion: protocol.OpinionPayload | None) -> None:
     if opinion is not None:
         require_seconds(opinion["painted_seconds"], opinion["active_seconds"])
 
@@ -205,7 +192,7 @@ def require_submit_key(key: str) -> None:
         raise Refused("submit_key: must be 16 to 64 letters, digits, hyphens or underscores")
 
 
-def require_durations(answer: AnswerPayload) -> None:
+def require_durations(answer: protocol.AnswerPayload) -> None:
     require_seconds(answer["active_seconds"], answer["seconds_since_first_interaction"])
 
 

@@ -34,28 +34,11 @@ from hsfiq.annotate.payloads import (
     read_submit,
 )
 from hsfiq.annotate.question_page import add_question_page
+from hsfiq.collect import page, protocol
 from hsfiq.collect.answers import Skip, given_answer, require_storable
 from hsfiq.collect.asked_questions import asked_question
-from hsfiq.collect.page import (
-    Preview,
-    batch_to_preview,
-    preview_of,
-    stages_before,
-    token_hash_of,
-)
 from hsfiq.collect.participant_row import StudyRow
 from hsfiq.collect.participants import require_language
-from hsfiq.collect.protocol import (
-    CheckPayload,
-    CheckReply,
-    LanguagePayload,
-    Opening,
-    QuestionnairePayload,
-    SkipPayload,
-    SubmitPayload,
-    SubmitReply,
-    View,
-)
 from hsfiq.collect.stages import Position, Stage
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.sqlite import sqlite_url
@@ -105,7 +88,7 @@ def new_preview(
 ) -> PreviewPlace:
     """A preview from its beginning; `Refused` if the study has no questions."""
     expires = int(time.time() + hours * 3600)
-    return PreviewPlace(study.id, batch_to_preview(session, study), expires, account)
+    return PreviewPlace(study.id, page.batch_to_preview(session, study), expires, account)
 
 
 def preview_path(signer: Signer, place: PreviewPlace) -> str:
@@ -236,10 +219,10 @@ def preview_of_draft(
     with own.database.reading() as session:
         study = session.get_one(Study, study_id)
         languages = config_of(study).study.languages
-        before = stages_before(StudyRow.of(study))
+        before = page.stages_before(StudyRow.of(study))
         return PreviewPlace(
             study_id,
-            batch_to_preview(session, study),
+            page.batch_to_preview(session, study),
             expires=(int(time.time()) // DAY + 2) * DAY,
             account=account,
             reached=before.index(at) if at in before else len(before),
@@ -268,13 +251,13 @@ class Visit:
 
     services: Services
     session: Session
-    preview: Preview
+    preview: page.Preview
     place: PreviewPlace
 
-    def view_of(self, position: Position) -> View:
+    def view_of(self, position: Position) -> protocol.View:
         return self.services.views.view(self.session, self.preview.participant, position)
 
-    def view_at(self, place: PreviewPlace) -> View:
+    def view_at(self, place: PreviewPlace) -> protocol.View:
         return self.view_of(self.preview.position(place.reached))
 
     def after(self, reached: int) -> PreviewPlace:
@@ -289,18 +272,20 @@ def visiting(services: Services, place: PreviewPlace) -> Iterator[Visit]:
         study = session.get(Study, place.study_id)
         if study is None:
             raise UnknownBrowser("the study of this preview is not there any more")
-        preview = preview_of(session, study, place.batch, place.language or None)
+        preview = page.preview_of(session, study, place.batch, place.language or None)
         yield Visit(services, session, preview, place)
 
 
-def opening_of_preview(services: Services, place: PreviewPlace) -> Opening:
+def opening_of_preview(services: Services, place: PreviewPlace) -> protocol.Opening:
     with visiting(services, place) as visit:
         position = visit.preview.position(place.reached)
         first = services.views.opening(visit.session, visit.preview.participant, position)
         return {**first, "study": {**first["study"], "is_preview": True}}
 
 
-def show(services: Services, place: PreviewPlace, number: int | None) -> tuple[View, PreviewPlace]:
+def show(
+    services: Services, place: PreviewPlace, number: int | None
+) -> tuple[protocol.View, PreviewPlace]:
     with visiting(services, place) as visit:
         if number is None:
             return visit.view_at(place), place
@@ -308,8 +293,8 @@ def show(services: Services, place: PreviewPlace, number: int | None) -> tuple[V
 
 
 def choose_language(
-    services: Services, place: PreviewPlace, payload: LanguagePayload
-) -> tuple[View, PreviewPlace]:
+    services: Services, place: PreviewPlace, payload: protocol.LanguagePayload
+) -> tuple[protocol.View, PreviewPlace]:
     with visiting(services, place) as visit:
         study = visit.preview.participant.study.config.study
         require_language(study, payload["language"])
@@ -318,7 +303,7 @@ def choose_language(
 
 def take_consent(
     services: Services, place: PreviewPlace, *, agrees: bool
-) -> tuple[View, PreviewPlace]:
+) -> tuple[protocol.View, PreviewPlace]:
     """Go on from the consent page, or show what somebody sees who declines."""
     with visiting(services, place) as visit:
         if agrees:
@@ -329,7 +314,7 @@ def take_consent(
         return visit.view_of(Position("declined", progress)), place
 
 
-def finish_practice(services: Services, place: PreviewPlace) -> tuple[View, PreviewPlace]:
+def finish_practice(services: Services, place: PreviewPlace) -> tuple[protocol.View, PreviewPlace]:
     with visiting(services, place) as visit:
         after = visit.after(len(visit.preview.before))
         return visit.view_at(after), after
@@ -338,8 +323,8 @@ def finish_practice(services: Services, place: PreviewPlace) -> tuple[View, Prev
 def take_answer(
     services: Services,
     place: PreviewPlace,
-    payload: SubmitPayload | SkipPayload,
-) -> tuple[SubmitReply, PreviewPlace]:
+    payload: protocol.SubmitPayload | protocol.SkipPayload,
+) -> tuple[protocol.SubmitReply, PreviewPlace]:
     """Check an answer as a participant's is checked, and go on without it."""
     with visiting(services, place) as visit:
         participant = visit.preview.participant
@@ -360,8 +345,8 @@ def take_answer(
 
 
 def take_check(
-    services: Services, place: PreviewPlace, payload: CheckPayload
-) -> tuple[CheckReply, PreviewPlace]:
+    services: Services, place: PreviewPlace, payload: protocol.CheckPayload
+) -> tuple[protocol.CheckReply, PreviewPlace]:
     with visiting(services, place) as visit:
         assignment = read_assignment(
             services.signer, visit.preview.participant.token_hash, payload["assignment"], "check"
@@ -376,8 +361,8 @@ def take_check(
 
 
 def answer_questionnaire(
-    services: Services, place: PreviewPlace, payload: QuestionnairePayload
-) -> tuple[View, PreviewPlace]:
+    services: Services, place: PreviewPlace, payload: protocol.QuestionnairePayload
+) -> tuple[protocol.View, PreviewPlace]:
     with visiting(services, place) as visit:
         participant = visit.preview.participant
         read_assignment(
@@ -389,14 +374,14 @@ def answer_questionnaire(
         return visit.view_at(after), after
 
 
-def take_next_step(services: Services, place: PreviewPlace) -> tuple[View, PreviewPlace]:
+def take_next_step(services: Services, place: PreviewPlace) -> tuple[protocol.View, PreviewPlace]:
     """Go on without an answer."""
     with visiting(services, place) as visit:
         after = visit.after(place.reached + 1)
         return visit.view_at(after), after
 
 
-def restart_preview(services: Services, place: PreviewPlace) -> tuple[View, PreviewPlace]:
+def restart_preview(services: Services, place: PreviewPlace) -> tuple[protocol.View, PreviewPlace]:
     with visiting(services, place) as visit:
         first = place.after(0)
         return visit.view_at(first), first
@@ -413,7 +398,7 @@ def add_preview(app: FastAPI, services: Services) -> None:
     """Add the preview; a signed link opens it, and sets the cookie that its requests need."""
     add_preview_routes(app, services)
 
-    def opening(request: Request) -> Opening:
+    def opening(request: Request) -> protocol.Opening:
         return opening_of_preview(services, place_of(services, request))
 
     add_question_page(app, PREVIEW, opening)
@@ -428,7 +413,7 @@ def add_preview_routes(app: FastAPI, services: Services) -> None:
 
     def participants_of(request: Request) -> list[str]:
         place = place_of(services, request)
-        return [token_hash_of(place.study_id, place.batch)]
+        return [page.token_hash_of(place.study_id, place.batch)]
 
     add_signed_images(app, f"{PREVIEW}/image", images_of, participants_of)
     add_view_routes(app, services)
@@ -442,7 +427,7 @@ def place_of(services: Services, request: Request) -> PreviewPlace:
 def replied(
     services: Services,
     request: Request,
-    result: tuple[View | SubmitReply | CheckReply, PreviewPlace],
+    result: tuple[protocol.View | protocol.SubmitReply | protocol.CheckReply, PreviewPlace],
 ) -> Response:
     """The reply, with the place reached in the cookie."""
     reply, place = result

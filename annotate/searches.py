@@ -17,32 +17,9 @@ from sqlalchemy.orm import Session
 from hsfiq.annotate.cookies import Assignment, Signer, read_assignment, required_participant
 from hsfiq.annotate.images import HEADERS
 from hsfiq.annotate.payloads import LARGEST_PICTURE, TooLarge
+from hsfiq.collect import protocol, searches
 from hsfiq.collect.asked_questions import lock_question
 from hsfiq.collect.participant_row import ParticipantRow
-from hsfiq.collect.protocol import (
-    ImageView,
-    OpinionPayload,
-    PlaceView,
-    SearchTurnView,
-    UploadPayload,
-    VoteView,
-)
-from hsfiq.collect.searches import (
-    LONGEST_SIDE,
-    MAX_PIXELS,
-    OF_QUERY,
-    Choice,
-    Opinion,
-    Place,
-    SearchState,
-    Turn,
-    add_upload,
-    images_by_key,
-    require_uploadable,
-    searches_of,
-    state_of,
-    target_seconds_left,
-)
 from hsfiq.collect.stages import Position, current_position
 from hsfiq.db.engine import Database
 from hsfiq.db.search_tables import Reason, SearchFeedback, SearchUpload
@@ -55,13 +32,13 @@ from hsfiq.kinds.search_rows import Chooser, Task
 # The page's feedback on the lists of a search.
 
 
-def opinion_of(payload: OpinionPayload | None) -> Opinion | None:
+def opinion_of(payload: protocol.OpinionPayload | None) -> searches.Opinion | None:
     if payload is None:
         return None
     vote = payload["vote"]
-    return Opinion(
+    return searches.Opinion(
         payload["satisfaction"],
-        Choice(vote["preference"], vote["both_bad"]) if vote else None,
+        searches.Choice(vote["preference"], vote["both_bad"]) if vote else None,
         place_of(payload["nearest"]),
         tuple(tuple(states) for states in payload["images"]),
         payload["painted_seconds"],
@@ -69,8 +46,8 @@ def opinion_of(payload: OpinionPayload | None) -> Opinion | None:
     )
 
 
-def place_of(payload: PlaceView | None) -> Place | None:
-    return Place(payload["list"], payload["place"]) if payload else None
+def place_of(payload: protocol.PlaceView | None) -> searches.Place | None:
+    return searches.Place(payload["list"], payload["place"]) if payload else None
 
 
 # Receiving the picture of a search, and showing it to the participant who uploaded it.
@@ -135,7 +112,7 @@ def counted(numbers: Counter[str], participants: Sequence[str], most: int) -> It
 
 
 def receive_upload(
-    database: Database, signer: Signer, cookies: Mapping[str, str], payload: UploadPayload
+    database: Database, signer: Signer, cookies: Mapping[str, str], payload: protocol.UploadPayload
 ) -> tuple[ParticipantRow, Position]:
     """Store the picture of a search; the participant, and where they are.
 
@@ -145,10 +122,10 @@ def receive_upload(
     with database.reading() as session:
         participant = required_participant(session, cookies, signer)
         assignment = read_assignment(signer, participant.token_hash, signed, "search")
-        require_uploadable(
+        searches.require_uploadable(
             session,
             participant,
-            state_of(session, assignment.key),
+            searches.state_of(session, assignment.key),
             expected_turns=assignment.revision,
             submit_key=payload["submit_key"],
         )
@@ -157,10 +134,10 @@ def receive_upload(
         participant = required_participant(session, cookies, signer, lock=True)
         assignment = read_assignment(signer, participant.token_hash, signed, "search")
         lock_question(session, assignment.key)
-        add_upload(
+        searches.add_upload(
             session,
             participant,
-            state_of(session, assignment.key),
+            searches.state_of(session, assignment.key),
             picture,
             expected_turns=assignment.revision,
             submit_key=payload["submit_key"],
@@ -178,7 +155,7 @@ def read_picture(encoded: str) -> Reencoded:
     if len(content) > LARGEST_PICTURE:
         raise TooLarge(f"picture: has more than {LARGEST_PICTURE // 2**20} MB")
     try:
-        return reencoded(content, LONGEST_SIDE, MAX_PIXELS)
+        return reencoded(content, searches.LONGEST_SIDE, searches.MAX_PIXELS)
     except UndecodableImage as error:
         refusal = TooLarge if error.fault.kind == "too-large" else Refused
         raise refusal(f"picture: {error.fault.why}") from error
@@ -202,10 +179,10 @@ def jpeg_response(upload: SearchUpload | None) -> Response:
 
 # The view of a search, built from the database alone, and blind as all views are.
 
-ShowImage = Callable[[Image], ImageView]
+ShowImage = Callable[[Image], protocol.ImageView]
 
 
-def search_assignment(state: SearchState, revision: int) -> Assignment:
+def search_assignment(state: searches.SearchState, revision: int) -> Assignment:
     """What the page shows: a search after so many turns or, after its end, a question."""
     if state.ending is not None:
         return Assignment("question", state.question.id, revision)
@@ -219,31 +196,34 @@ class SearchParts(TypedDict):
     chooser: Chooser
     rounds: int
     awaits_list: bool
-    start: ImageView
+    start: protocol.ImageView
     is_own_picture: bool
     may_upload: bool
-    target: ImageView | None
+    target: protocol.ImageView | None
     target_seconds: float | None
-    turns: list[SearchTurnView]
+    turns: list[protocol.SearchTurnView]
     ending: Reason | None
-    declared: PlaceView | None
+    declared: protocol.PlaceView | None
 
 
 def search_parts(
-    session: Session, state: SearchState, show: ShowImage, upload: ImageView | None
+    session: Session,
+    state: searches.SearchState,
+    show: ShowImage,
+    upload: protocol.ImageView | None,
 ) -> SearchParts:
     """The parts; `upload` is the picture that the participant has uploaded."""
-    searches = searches_of(state.question)
-    images = images_by_key(session, keys_in(state))
+    settings = searches.searches_of(state.question)
+    images = searches.images_by_key(session, keys_in(state))
     seconds = target_seconds(state)
     target = state.triplet.target_id if seconds is None or seconds > 0 else None
-    if searches.task == "own-wish":
+    if settings.task == "own-wish":
         target, seconds = None, None
     ending = state.ending
     return {
-        "task": searches.task,
-        "chooser": searches.chooser,
-        "rounds": searches.rounds,
+        "task": settings.task,
+        "chooser": settings.chooser,
+        "rounds": settings.rounds,
         "awaits_list": state.awaits_list,
         "start": upload or show(images[state.triplet.reference_id or 0]),
         "is_own_picture": upload is not None,
@@ -260,8 +240,8 @@ def search_parts(
 
 
 def upload_view(
-    state: SearchState, signer: Signer, participant: ParticipantRow
-) -> ImageView | None:
+    state: searches.SearchState, signer: Signer, participant: ParticipantRow
+) -> protocol.ImageView | None:
     """The uploaded picture, under an address that only this participant's browser can use.
 
     A preview, whose participant is not stored, does not show what somebody has uploaded.
@@ -275,7 +255,7 @@ def upload_view(
     }
 
 
-def declared_place(state: SearchState) -> PlaceView | None:
+def declared_place(state: searches.SearchState) -> protocol.PlaceView | None:
     ending = state.ending
     if ending is None or ending.declared_id is None or ending.declared_side is None:
         return None
@@ -283,26 +263,29 @@ def declared_place(state: SearchState) -> PlaceView | None:
     return {"list": ending.declared_side, "place": images.index(ending.declared_id) + 1}
 
 
-def target_seconds(state: SearchState) -> float | None:
+def target_seconds(state: searches.SearchState) -> float | None:
     """How much longer the target is in view; None if it stays."""
-    if searches_of(state.question).task != "target-remembered":
+    if searches.searches_of(state.question).task != "target-remembered":
         return None
     # Once something has been typed, the target is not shown again.
     if len(state.turns) > 1 or state.ending is not None:
         return 0.0
-    return round(target_seconds_left(state.question, datetime.now(UTC)), 1)
+    return round(searches.target_seconds_left(state.question, datetime.now(UTC)), 1)
 
 
 def turn_view(
-    turn: Turn, images: Mapping[int, Image], show: ShowImage, upload: ImageView | None
-) -> SearchTurnView:
+    turn: searches.Turn,
+    images: Mapping[int, Image],
+    show: ShowImage,
+    upload: protocol.ImageView | None,
+) -> protocol.SearchTurnView:
     """A turn; `upload` is the picture that its text is about, if it is about one."""
     asked, feedback = turn.asked, turn.feedback
     lists = [[show(images[key]) for key in listed.image_ids] for listed in turn.lists]
     return {
         "number": asked.number,
         "text": asked.text or "",
-        "is_given": asked.submit_key == OF_QUERY,
+        "is_given": asked.submit_key == searches.OF_QUERY,
         "reference": upload or show(images[asked.reference_id or 0]),
         "lists": lists or None,
         "satisfaction": feedback.satisfaction if feedback else None,
@@ -311,19 +294,19 @@ def turn_view(
     }
 
 
-def vote_of(feedback: SearchFeedback) -> VoteView | None:
+def vote_of(feedback: SearchFeedback) -> protocol.VoteView | None:
     if feedback.preference is None:
         return None
     return {"preference": feedback.preference, "both_bad": bool(feedback.both_bad)}
 
 
-def nearest_of(feedback: SearchFeedback) -> PlaceView | None:
+def nearest_of(feedback: SearchFeedback) -> protocol.PlaceView | None:
     if feedback.nearest is None or feedback.nearest_side is None:
         return None
     return {"list": feedback.nearest_side, "place": feedback.nearest}
 
 
-def keys_in(state: SearchState) -> set[int]:
+def keys_in(state: searches.SearchState) -> set[int]:
     """The keys of all images that a search may show."""
     keys = {key for turn in state.turns if (key := turn.asked.reference_id) is not None}
     for turn in state.turns:

@@ -22,6 +22,7 @@ from hsfiq.collect.places import counts_enrolments
 from hsfiq.collect.protocol import LanguageView
 from hsfiq.kinds import DEFAULT_KIND, KINDS
 from hsfiq.kinds.single import lowest_good_score
+from hsfiq.study import languages
 from hsfiq.study.capacity import Duration, duration_of
 from hsfiq.study.config import (
     QueryForm,
@@ -34,22 +35,11 @@ from hsfiq.study.config import (
     shows_garments,
 )
 from hsfiq.study.instrument import page_texts
-from hsfiq.study.languages import (
-    FOLDER,
-    LANGUAGES,
-    direction,
-    overlaid,
-    own_name,
-    preferred,
-    standard_texts,
-    translated_questionnaire,
-    worded_texts,
-)
 from hsfiq.study.recruiting import PLATFORMS, Recruitment
 
 # They are Markdown, whose HTML `html_of` sanitises.
 GUIDELINES = Environment(  # noqa: S701
-    loader=FileSystemLoader(FOLDER),
+    loader=FileSystemLoader(languages.FOLDER),
     undefined=StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,
@@ -63,7 +53,7 @@ TAGS = {
 
 
 def entry_texts(language: str) -> dict[str, str]:
-    entry: dict[str, str] = standard_texts(language)["entry"]
+    entry: dict[str, str] = languages.standard_texts(language)["entry"]
     return entry
 
 
@@ -102,10 +92,10 @@ def texts_in(
     come first, then those in `[study]`, then the standard ones in the language or in English.
     """
     own = config.study.translations.get(language, Translation())
-    worded = worded_texts(language, form, kind, own.texts)
+    worded = languages.worded_texts(language, form, kind, own.texts)
     # Words for all languages come before the standard ones, and after those of this language.
-    page = overlaid(worded["page"], page_texts(config.wording))
-    page = overlaid(page, own.texts.get("page", {}))
+    page = languages.overlaid(worded["page"], page_texts(config.wording))
+    page = languages.overlaid(page, own.texts.get("page", {}))
     explained = own.texts.get("practice", {}).get("explanation", config.practice.explanation)
     names = own.set_names or set_names(config, worded["sets"])
     guidelines = own.guidelines.strip() or config.study.guidelines.strip()
@@ -117,7 +107,7 @@ def texts_in(
         guidelines=guidelines or standard_guidelines(file, config, names, page),
         own_consent=own.consent.strip() or config.study.consent.strip(),
         standard_consent=standard_consent(language, config, worded["entry"], page),
-        questionnaire=translated_questionnaire(config.questionnaire, own.texts),
+        questionnaire=languages.translated_questionnaire(config.questionnaire, own.texts),
         practice_explanation=explained,
         page=page,
         entry=worded["entry"],
@@ -134,8 +124,8 @@ def languages_of(config: StudyConfig) -> list[LanguageView]:
     return [
         {
             "tag": tag,
-            "name": own_name(tag, translations.get(tag, Translation()).texts),
-            "direction": direction(tag),
+            "name": languages.own_name(tag, translations.get(tag, Translation()).texts),
+            "direction": languages.direction(tag),
         }
         for tag in config.study.languages
     ]
@@ -143,13 +133,13 @@ def languages_of(config: StudyConfig) -> list[LanguageView]:
 
 def language_in(config: StudyConfig, headers: Mapping[str, str], wanted: str = "") -> str:
     """The study's language for a browser: the one that is wanted, or that it prefers."""
-    languages = config.study.languages
-    return wanted if wanted in languages else preferred(accepted(headers), languages)
+    offered = config.study.languages
+    return wanted if wanted in offered else languages.preferred(accepted(headers), offered)
 
 
 def language_for(headers: Mapping[str, str]) -> str:
     """The language for a browser without a study."""
-    return preferred(accepted(headers), LANGUAGES)
+    return languages.preferred(accepted(headers), languages.LANGUAGES)
 
 
 def accepted(headers: Mapping[str, str]) -> str:
@@ -186,7 +176,7 @@ def stored_ids(recruitment: Recruitment, entry: Mapping[str, str]) -> str:
 
 def complete(language: str) -> str:
     """The language if its standard texts are complete, otherwise English."""
-    return language if language in LANGUAGES else LANGUAGES[0]
+    return language if language in languages.LANGUAGES else languages.LANGUAGES[0]
 
 
 def guidelines_file(language: str, form: QueryForm, kind: str) -> str:

@@ -155,7 +155,7 @@ class ViewBuilder:
             }
         if stage == "questionnaire":
             asked = participant_texts(session, participant).questionnaire
-            assignment = questionnaire_of(participant)
+            assignment = Assignment("questionnaire", participant.id)
             return {
                 **base,
                 "step": "questionnaire",
@@ -317,10 +317,6 @@ def payment_of(participant: ParticipantRow) -> Platform | Literal["code"] | None
         if participant.source == platform:
             return platform
     return "code" if participant.study.config.recruitment.completion_code else None
-
-
-def questionnaire_of(participant: ParticipantRow) -> Assignment:
-    return Assignment("questionnaire", participant.id)
 
 
 class PracticeParts(TypedDict):

@@ -15,17 +15,10 @@ from sqlalchemy.orm import Session, joinedload
 from hsfiq.actors import Actor
 from hsfiq.collect.progress import StudyProgress, progress_of
 from hsfiq.collect.studies import list_studies
+from hsfiq.db import tables
 from hsfiq.db.engine import Database
 from hsfiq.db.postgres import lock_table
 from hsfiq.db.source_tables import Dataset, Image, Query, System, Triplet
-from hsfiq.db.tables import (
-    Pair,
-    PracticeQuestion,
-    RetrievedImage,
-    RetrievedSet,
-    Study,
-    StudyCreation,
-)
 from hsfiq.errors import ConfigError, ConfigErrors, UnreadableInput
 from hsfiq.images.check import Track
 from hsfiq.images.store import Root, root_named
@@ -174,14 +167,14 @@ def candidates(
 def pairs_asked(session: Session) -> set[Shown]:
     """What the pairs of all studies have shown, whichever systems the sets are from."""
     images: dict[int, list[str]] = defaultdict(list)
-    rows = select(RetrievedImage.set_id, Image.name).join(RetrievedImage.image)
-    for set_id, name in session.execute(rows.order_by(RetrievedImage.rank)):
+    rows = select(tables.RetrievedImage.set_id, Image.name).join(tables.RetrievedImage.image)
+    for set_id, name in session.execute(rows.order_by(tables.RetrievedImage.rank)):
         images[set_id].append(name)
     return {
         (query, frozenset((tuple(images[first]), tuple(images[second]))))
         for query, first, second in session.execute(
-            select(Pair.query_id, Pair.first_id, Pair.second_id).where(
-                Pair.study_id.not_in(select(StudyCreation.study_id))
+            select(tables.Pair.query_id, tables.Pair.first_id, tables.Pair.second_id).where(
+                tables.Pair.study_id.not_in(select(tables.StudyCreation.study_id))
             )
         )
         if first is not None and second is not None
@@ -269,7 +262,7 @@ def from_file(path: Path, name: str | None, origin: str) -> Wanted:
     return Wanted(replace(config, study=study), origin, path)
 
 
-def after(session: Session, old: Study, name: str | None) -> Wanted:
+def after(session: Session, old: tables.Study, name: str | None) -> Wanted:
     """A study with an earlier study's design, origin and systems; `autumn-2` follows `autumn`."""
     if old.origin == "imported":
         raise UnreadableInput(
@@ -283,14 +276,17 @@ def after(session: Session, old: Study, name: str | None) -> Wanted:
     return Wanted(changed, old.origin)
 
 
-def systems_of(session: Session, study: Study) -> tuple[str, ...]:
+def systems_of(session: Session, study: tables.Study) -> tuple[str, ...]:
     names: set[str] = set()
-    for side in (Pair.first_id, Pair.second_id):
+    for side in (tables.Pair.first_id, tables.Pair.second_id):
         rows = (
             select(System.name)
-            .join(RetrievedSet, RetrievedSet.system_id == System.id)
-            .join(Pair, side == RetrievedSet.id)
-            .where(Pair.study_id == study.id, Pair.id.not_in(select(PracticeQuestion.pair_id)))
+            .join(tables.RetrievedSet, tables.RetrievedSet.system_id == System.id)
+            .join(tables.Pair, side == tables.RetrievedSet.id)
+            .where(
+                tables.Pair.study_id == study.id,
+                tables.Pair.id.not_in(select(tables.PracticeQuestion.pair_id)),
+            )
         )
         names.update(session.scalars(rows.distinct()))
     return tuple(sorted(names))
@@ -357,7 +353,7 @@ def store_study(
     shown = {pair.shown(sets) for pair in chosen}
     name = wanted.config.study.name
 
-    def require(session: Session, study: Study) -> None:
+    def require(session: Session, study: tables.Study) -> None:
         if wanted.path is None:
             lower_cap(session, study)
         else:
@@ -365,7 +361,7 @@ def store_study(
 
     def require_at_end(session: Session) -> None:
         # Of two studies that are chosen at the same time, the second sees the pairs of the first.
-        lock_table(session, Pair, "SHARE ROW EXCLUSIVE")
+        lock_table(session, tables.Pair, "SHARE ROW EXCLUSIVE")
         if count_pairs(session) != n_pairs:
             require_not_asked(session, name, shown)
 
@@ -389,14 +385,14 @@ def store_study(
     except ConfigError as error:
         raise wanted.located(error) from error
     with database.reading() as session:
-        study = session.scalars(select(Study).where(Study.name == name)).one()
+        study = session.scalars(select(tables.Study).where(tables.Study.name == name)).one()
         return progress_of(session, study), images
 
 
 def count_pairs(session: Session) -> int:
     """The pairs of all studies that are complete; they only ever become more."""
-    unfinished = select(StudyCreation.study_id)
-    pairs = select(func.count(Pair.id)).where(Pair.study_id.not_in(unfinished))
+    unfinished = select(tables.StudyCreation.study_id)
+    pairs = select(func.count(tables.Pair.id)).where(tables.Pair.study_id.not_in(unfinished))
     return session.scalar(pairs) or 0
 
 
@@ -409,7 +405,7 @@ def require_not_asked(session: Session, name: str, shown: Set[Shown]) -> None:
         )
 
 
-def lower_cap(session: Session, study: Study) -> None:
+def lower_cap(session: Session, study: tables.Study) -> None:
     """Lower the earlier study's cap and quotas to what the new study has forms for."""
     lowered = limited_to(config_of(study).recruitment, capacity_of(session, study))
     study.design = study.design | {"recruitment": stored_recruitment(lowered)}

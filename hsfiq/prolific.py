@@ -17,6 +17,7 @@ from sqlalchemy import func, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
+from hsfiq import prolific_api
 from hsfiq.actors import Action, Actor
 from hsfiq.atomic_files import locked
 from hsfiq.audit import record
@@ -29,15 +30,6 @@ from hsfiq.db.failures import unavailable
 from hsfiq.db.sqlite import file_of
 from hsfiq.db.tables import Participant, Study
 from hsfiq.errors import Busy, Conflict, HsfiqError, Refused
-from hsfiq.prolific_api import (
-    Access,
-    Prolific,
-    ProlificError,
-    StudyAction,
-    StudyReply,
-    Submission,
-    Unanswered,
-)
 from hsfiq.signals import repeated
 from hsfiq.study.capacity import budget_of
 from hsfiq.study.config import config_of
@@ -91,7 +83,7 @@ class Counterpart:
     """
 
     database: Database
-    client: Prolific
+    client: prolific_api.Prolific
     name: str
     actor: Actor
     only: Sequence[str] | None = None
@@ -189,14 +181,14 @@ def draft_of(
     }
 
 
-def drafted(at: Counterpart) -> StudyReply | None:
+def drafted(at: Counterpart) -> prolific_api.StudyReply | None:
     """The study on Prolific that a study is bound to, None if it is bound to none."""
     with at.database.reading() as session:
         bound = study_called(session, at.name).platform_study_id
     return None if bound is None else at.client.study(bound)
 
 
-def make_draft(at: Counterpart, draft: Mapping[str, Any]) -> StudyReply:
+def make_draft(at: Counterpart, draft: Mapping[str, Any]) -> prolific_api.StudyReply:
     """Create a draft and bind the study to it.
 
     A draft whose creation was not answered, or that was not bound since then, is taken instead.
@@ -221,17 +213,17 @@ def make_draft(at: Counterpart, draft: Mapping[str, Any]) -> StudyReply:
 PUBLISHED = ("ACTIVE", "PUBLISHING", "SCHEDULED")
 
 
-def cost_of(reply: StudyReply) -> tuple[str, str]:
+def cost_of(reply: prolific_api.StudyReply) -> tuple[str, str]:
     """What all places of a study cost, and in words how that is made up."""
     if (places := reply.total_available_places) is None:
-        raise ProlificError("answered with a study that has no places")
+        raise prolific_api.ProlificError("answered with a study that has no places")
     parts = f"{places:,} places of {money(reply.reward, reply.currency)}"
     if reply.total_cost is not None:
         return money(reply.total_cost, reply.currency), f"{parts}, with Prolific's fees"
     return money(reply.reward * places, reply.currency), f"{parts}, without Prolific's fees"
 
 
-def publish(at: Counterpart, confirm: Callable[[StudyReply], bool]) -> bool:
+def publish(at: Counterpart, confirm: Callable[[prolific_api.StudyReply], bool]) -> bool:
     """Publish a draft, or start a paused study again; return whether that was done.
 
     It is not if it takes people already, or if `confirm` does not agree to the cost.
@@ -241,7 +233,7 @@ def publish(at: Counterpart, confirm: Callable[[StudyReply], bool]) -> bool:
     if status != "open":
         what, remedy = f"is {status}: people could not begin", f"hsfiq study open {at.name}"
         raise Refused(what, where=f"study {at.name}", remedy=remedy)
-    changes: dict[str, StudyAction] = {"UNPUBLISHED": "PUBLISH", "PAUSED": "START"}
+    changes: dict[str, prolific_api.StudyAction] = {"UNPUBLISHED": "PUBLISH", "PAUSED": "START"}
     is_changed = change_status(at, changes, PUBLISHED, confirm)
     if is_changed:
         at.record(Action.PROLIFIC_PUBLISH)
@@ -250,7 +242,7 @@ def publish(at: Counterpart, confirm: Callable[[StudyReply], bool]) -> bool:
 
 def pause(at: Counterpart) -> bool:
     """Let no further people begin; return False if the study is paused already."""
-    changes: dict[str, StudyAction] = dict.fromkeys(PUBLISHED, "PAUSE")
+    changes: dict[str, prolific_api.StudyAction] = dict.fromkeys(PUBLISHED, "PAUSE")
     is_changed = change_status(at, changes, ("PAUSED",), lambda _: True)
     if is_changed:
         at.record(Action.PROLIFIC_PAUSE)
@@ -259,21 +251,21 @@ def pause(at: Counterpart) -> bool:
 
 def change_status(
     at: Counterpart,
-    changes: Mapping[str, StudyAction],
+    changes: Mapping[str, prolific_api.StudyAction],
     wanted: Sequence[str],
-    confirm: Callable[[StudyReply], bool],
+    confirm: Callable[[prolific_api.StudyReply], bool],
 ) -> bool:
     """Send the change from the study's status to one of those wanted, unless it has one."""
     platform_id = at.bound_id()
     reply = at.client.study(platform_id)
     if reply.status not in wanted and reply.status not in changes:
         what = f"has study {platform_id} as {reply.status}"
-        raise ProlificError(f"{what}, which cannot become {wanted[0]}")
+        raise prolific_api.ProlificError(f"{what}, which cannot become {wanted[0]}")
     if reply.status in wanted or not confirm(reply):
         return False
     try:
         at.client.transition_study(platform_id, changes[reply.status])
-    except Unanswered:
+    except prolific_api.Unanswered:
         if at.client.study(platform_id).status not in wanted:
             raise
     return True
@@ -298,10 +290,10 @@ class Synced:
     given_back: Sequence[str]
 
 
-def latest(submissions: Sequence[Submission]) -> dict[str, Submission]:
+def latest(submissions: Sequence[prolific_api.Submission]) -> dict[str, prolific_api.Submission]:
     """Each person's last submission, by the platform's id of the person."""
 
-    def begun(each: Submission) -> float:
+    def begun(each: prolific_api.Submission) -> float:
         return each.started_at.timestamp() if each.started_at else 0.0
 
     return {each.participant_id: each for each in sorted(submissions, key=begun)}
@@ -366,7 +358,7 @@ SERVER = Actor("server: Prolific")
 class RegularSync:
     """Compares the open studies that are bound; a problem is logged once until it has ended."""
 
-    def __init__(self, database: Database, access: Access) -> None:
+    def __init__(self, database: Database, access: prolific_api.Access) -> None:
         self._database, self._access = database, access
         self._failing: set[str] = set()
 
@@ -376,11 +368,13 @@ class RegularSync:
                 bound = [each for each in list_studies(session) if each.platform_study_id]
             names = [each.name for each in bound if each.status == "open"]
             if names:
-                with Prolific(self._access, attempts=1, timeout=SERVER_TIMEOUT) as client:
+                with prolific_api.Prolific(
+                    self._access, attempts=1, timeout=SERVER_TIMEOUT
+                ) as client:
                     for name in names:
                         self._compare(client, name)
 
-    def _compare(self, client: Prolific, name: str) -> None:
+    def _compare(self, client: prolific_api.Prolific, name: str) -> None:
         try:
             synced = sync(Counterpart(self._database, client, name, SERVER))
         except (HsfiqError, SQLAlchemyError) as error:
@@ -397,7 +391,7 @@ class RegularSync:
 
 
 def regular_sync(
-    database: Database, access: Access, seconds: float = SYNC_SECONDS
+    database: Database, access: prolific_api.Access, seconds: float = SYNC_SECONDS
 ) -> AbstractContextManager[None]:
     """Within the block, give back places every few seconds."""
     return repeated(RegularSync(database, access), seconds, "prolific")

@@ -18,16 +18,8 @@ from sqlalchemy.orm import Session
 from hsfiq.actors import Actor
 from hsfiq.answer_rules import Answer, Times
 from hsfiq.backup import batches
-from hsfiq.collect import participants
+from hsfiq.collect import asked_questions, participants
 from hsfiq.collect.answers import submit
-from hsfiq.collect.asked_questions import (
-    Step,
-    load_first_questions,
-    mark_served,
-    shown_images,
-    shown_sets,
-    steps_of,
-)
 from hsfiq.collect.checks import answer_check
 from hsfiq.collect.participant_row import ParticipantRow, read_row
 from hsfiq.collect.studies import find_study
@@ -54,7 +46,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 Track = Callable[[Sequence[SimulatedAnnotator]], Iterable[SimulatedAnnotator]]
 
-Judge = Callable[[Random, Question, Step], Answer]
+Judge = Callable[[Random, Question, asked_questions.Step], Answer]
 """Gives the answer to a question; of its times, only the active seconds are set."""
 
 
@@ -75,8 +67,8 @@ def answer_all(
 ) -> int:
     """Answer up to `most` questions of a participant; return how many were answered."""
     answered = 0
-    questions = load_first_questions(session, participant.id, most)
-    for step in steps_of(session, participant.id).steps:
+    questions = asked_questions.load_first_questions(session, participant.id, most)
+    for step in asked_questions.steps_of(session, participant.id).steps:
         if answered == most:
             break
         if step.check_id is not None:
@@ -84,7 +76,7 @@ def answer_all(
             answer_check(session, participant, step.check_id, expected, now=now)
             continue
         served_at = now
-        mark_served(session, step.question_id, served_at)
+        asked_questions.mark_served(session, step.question_id, served_at)
         answer = judge(rng, questions[step.question_id], step)
         now = served_at + timedelta(seconds=answer.times.active_seconds or 0.0)
         submit(
@@ -247,10 +239,10 @@ class Judgements:
             )
         rules = rules_of(self.config)
 
-        def judge(rng: Random, question: Question, step: Step) -> Answer:
+        def judge(rng: Random, question: Question, step: asked_questions.Step) -> Answer:
             images = [
-                self.utilities(question, retrieved, shown_images(question, side))
-                for side, retrieved in enumerate(shown_sets(question), start=1)
+                self.utilities(question, retrieved, asked_questions.shown_images(question, side))
+                for side, retrieved in enumerate(asked_questions.shown_sets(question), start=1)
             ]
             progress = (step.number - 1) / max(1, n_questions - 1)
             return simulated(annotator, rng, SeenSets(rules, progress, images))

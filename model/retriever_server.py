@@ -25,18 +25,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hsfiq.errors import HsfiqError
 from hsfiq.http_server import server_settings, stop
-from hsfiq.live.protocol import (
-    ComposeReply,
-    ComposeRequest,
-    CorpusReply,
-    ErrorReply,
-    Problem,
-    RankReply,
-    RankRequest,
-    RetrieverRefused,
-    RetrieverUnavailable,
-    read_request,
-)
+from hsfiq.live import protocol
 from hsfiq.model.ranker import CorpusRanker
 from hsfiq.signals import Signals
 
@@ -79,10 +68,10 @@ class Endpoints:
         return json_response(self._ranker.system())
 
     async def corpus(self, _: Request) -> Response:
-        return json_response(CorpusReply(image_ids=self._ranker.corpus()))
+        return json_response(protocol.CorpusReply(image_ids=self._ranker.corpus()))
 
     async def rank(self, request: Request) -> Response:
-        asked = await read_body(RankRequest, request)
+        asked = await read_body(protocol.RankRequest, request)
         self._check_batch("searches", len(asked.searches))
         began = time.perf_counter()
         lists = await self._compute(
@@ -90,7 +79,7 @@ class Endpoints:
         )
         system = self._ranker.system()
         return json_response(
-            RankReply(
+            protocol.RankReply(
                 lists=tuple(lists),
                 version=system.version,
                 corpus_sha256=system.corpus.sha256,
@@ -99,15 +88,15 @@ class Endpoints:
         )
 
     async def compose(self, request: Request) -> Response:
-        asked = await read_body(ComposeRequest, request)
+        asked = await read_body(protocol.ComposeRequest, request)
         self._check_batch("queries", len(asked.queries))
         vectors = await self._compute(lambda: self._ranker.compose(asked.queries))
-        return json_response(ComposeReply(vectors=tuple(vectors)))
+        return json_response(protocol.ComposeReply(vectors=tuple(vectors)))
 
     async def _compute(self, function: Callable[[], R]) -> R:
         """Call the function in a thread, unless too many requests wait already."""
         if self._n_waiting >= MOST_WAITING:
-            raise RetrieverUnavailable(
+            raise protocol.RetrieverUnavailable(
                 "server", "is overloaded", "ask again", retry_after=RETRY_AFTER
             )
         self._n_waiting += 1
@@ -119,7 +108,7 @@ class Endpoints:
     def _check_batch(self, where: str, n: int) -> None:
         limit = self._ranker.system().max_batch
         if n > limit:
-            raise RetrieverRefused(
+            raise protocol.RetrieverRefused(
                 where, f"{n:,} are more than {limit:,}", "send several requests", status=413
             )
 
@@ -150,10 +139,10 @@ async def read_body(kind: type[B], request: Request) -> B:
     async for chunk in request.stream():
         body += chunk
         if len(body) > LARGEST_BODY:
-            raise RetrieverRefused(
+            raise protocol.RetrieverRefused(
                 "body", f"is larger than {LARGEST_BODY:,} bytes", "send less", status=413
             )
-    return read_request(kind, bytes(body))
+    return protocol.read_request(kind, bytes(body))
 
 
 def json_response(message: BaseModel, status: int = 200) -> Response:
@@ -162,18 +151,19 @@ def json_response(message: BaseModel, status: int = 200) -> Response:
 
 def error_response(status: int, where: str, what: str, remedy: str = "") -> Response:
     return json_response(
-        ErrorReply(error=Problem(where=where, what=what, remedy=remedy)), status=status
+        protocol.ErrorReply(error=protocol.Problem(where=where, what=what, remedy=remedy)),
+        status=status,
     )
 
 
 def refused(_: Request, error: Exception) -> Response:
     """The answer to a refused request; 500 for an error of the retriever itself."""
     assert isinstance(error, HsfiqError)  # noqa: S101 -- for the type checker
-    status = error.status if isinstance(error, RetrieverRefused) else 500
-    if isinstance(error, RetrieverUnavailable):
+    status = error.status if isinstance(error, protocol.RetrieverRefused) else 500
+    if isinstance(error, protocol.RetrieverUnavailable):
         status = 503
     response = error_response(status, error.where, error.what, error.remedy)
-    if isinstance(error, RetrieverUnavailable):
+    if isinstance(error, protocol.RetrieverUnavailable):
         response.headers["Retry-After"] = str(RETRY_AFTER)
     return response
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from hsfiq.releases import folder
+from hsfiq.releases import untrusted
 from hsfiq.releases.parquet_probe import problem_of
 from hsfiq.releases.untrusted import shortened, unopened
 
@@ -40,5 +40,5 @@ def opened_quickly() -> Iterator[None]:
         return {paths[number]: problem for number, problem in known[content].items()}
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(folder, "unopened", unopened_quickly)
+        patch.setattr(untrusted, "unopened", unopened_quickly)
         yield

@@ -51,10 +51,6 @@ def require_part(name: str) -> None:
         raise UnreadableInput("part", f"no such part: {name}", f"use one of {', '.join(PARTS)}")
 
 
-def has_split(release: Release) -> bool:
-    return (release.folder / SPLITS).is_file()
-
-
 def parts_of_questions(release: Release) -> pd.Series[str]:
     """The part of each question, (n_questions,), indexed as the preferences of a whole release.
 
@@ -142,7 +138,7 @@ def _notes(release: Release, name: str) -> Iterator[str]:
 
 def _note_on_this_release(release: Release, name: str) -> Iterator[str]:
     note = f'metric "{name}" comes from a scorer that was retrained on answers of this release'
-    if not has_split(release):
+    if not (release.folder / SPLITS).is_file():
         yield (
             f"{note}, and no question of it was held out: its figures are too good; export the "
             "release with --split and retrain on that"

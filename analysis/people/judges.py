@@ -21,13 +21,7 @@ import pandas as pd
 from hsfiq.analysis.data.columns import looked_up, metric_difference
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.json_results import UNDEFINED, FloatArray, JsonRecord, json_value
-from hsfiq.analysis.people.agreement import (
-    MIN_UNITS,
-    few_units,
-    preference_ratings,
-    shared_ratings,
-    two_way_interval,
-)
+from hsfiq.analysis.people import agreement
 from hsfiq.analysis.resampling.bootstrap import ratio
 from hsfiq.analysis.resampling.intervals import ConfidenceInterval
 
@@ -120,21 +114,21 @@ def _compare(
     known = ~np.isnan(difference)
     rows, difference = preferences[known], difference[known]
     preferred = np.select([difference > 0, difference < 0], [1, 2], 0)
-    people = preference_ratings(rows, release.units, release.triplets)
-    judge = preference_ratings(rows.assign(preferred=preferred), release.units, release.triplets)[
-        "value"
-    ]
-    table = shared_ratings(people)
+    people = agreement.preference_ratings(rows, release.units, release.triplets)
+    judge = agreement.preference_ratings(
+        rows.assign(preferred=preferred), release.units, release.triplets
+    )["value"]
+    table = agreement.shared_ratings(people)
     sizes = (len(table), int(table["unit"].nunique()), int(table["rater"].nunique()))
-    if sizes[1] < MIN_UNITS:
-        reason = few_units(sizes[1], "pair of sets", "pairs of sets")
+    if sizes[1] < agreement.MIN_UNITS:
+        reason = agreement.few_units(sizes[1], "pair of sets", "pairs of sets")
         return AgreementWithPeople(UNDEFINED, UNDEFINED, UNDEFINED, *sizes, reason=reason)
     own, others = _agreements(table, judge.loc[table.index])
     unit = pd.factorize(table["unit"])[0]
     sums, counts = np.bincount(unit, others - own), np.bincount(unit)
     whole = float(sums.sum() / counts.sum())
     without_each = ratio(sums.sum() - sums, counts.sum() - counts)
-    interval = two_way_interval(table, whole, without_each)
+    interval = agreement.two_way_interval(table, whole, without_each)
     return AgreementWithPeople(float(others.mean()), float(own.mean()), whole, *sizes, ci=interval)
 
 

@@ -10,13 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
-from hsfiq.analysis.data.columns import (
-    contradictions,
-    has_preference,
-    looked_up,
-    metric_difference,
-    optional_column,
-)
+from hsfiq.analysis.data import columns
 from hsfiq.analysis.data.metrics import MetricValues
 from hsfiq.analysis.data.release import Release, score_range
 from hsfiq.analysis.json_results import UNDEFINED, FloatArray, JsonRecord, json_number, with_reason
@@ -83,8 +77,8 @@ class PlaceAndTime(JsonRecord):
 
 def place_and_time(release: Release, values: MetricValues, bootstrap: Bootstrap) -> PlaceAndTime:
     """Describe the answers by place and by time; a trend is empty if these were not recorded."""
-    place = optional_column(release.preferences, "place") + 1
-    seconds = optional_column(release.preferences, "active_seconds")
+    place = columns.optional_column(release.preferences, "place") + 1
+    seconds = columns.optional_column(release.preferences, "active_seconds")
     scale = score_range(release.points)
     return PlaceAndTime(
         place=trend(release.preferences, place, values, bootstrap, scale),
@@ -135,10 +129,10 @@ def _terms(rows: pd.DataFrame, values: MetricValues) -> dict[str, tuple[FloatArr
     """What each answer adds to each figure's numerator and denominator, (n,) each."""
     scores = ((rows["score_1"] + rows["score_2"]) / 2).to_numpy(np.float64)
     terms = {"": (scores, np.ones(len(rows)))}
-    decided = has_preference(rows).to_numpy()
+    decided = columns.has_preference(rows).to_numpy()
     set_1 = (rows["preferred"] == 1).to_numpy()
     for name, own in values.items():
-        difference = np.asarray(metric_difference(rows, own), dtype=np.float64)
+        difference = np.asarray(columns.metric_difference(rows, own), dtype=np.float64)
         counted = decided & ~np.isnan(difference)
         rate = preference.tie_half(np.nan_to_num(difference), set_1)
         terms[name] = (rate.hits * counted, counted.astype(np.float64))
@@ -246,7 +240,7 @@ def _grouping(
     n_left_out = release.n_participants - int(sizes[names].sum())
     if not names:
         return Grouping({}, {}, n_left_out, NO_GROUP if len(of_person) else NOT_RECORDED)
-    of_answer = looked_up(release.preferences["participant_id"], of_person)
+    of_answer = columns.looked_up(release.preferences["participant_id"], of_person)
     groups = {
         group: _group_figures(release.subset(of_answer == group), values, bootstrap)
         for group in names
@@ -286,7 +280,7 @@ def _group_terms(
     if terms:
         return terms
     set_1 = np.asarray(rows["preferred"] == 1, dtype=np.float64)
-    decided = np.asarray(has_preference(rows), dtype=np.float64)
+    decided = np.asarray(columns.has_preference(rows), dtype=np.float64)
     return {"position_bias": (set_1, decided), "mean_score": mean_score}
 
 
@@ -489,28 +483,30 @@ def outliers(name: str, values: pd.Series[float]) -> list[Outlier]:
 
 def _answers(preferences: pd.DataFrame) -> pd.DataFrame:
     score_1, score_2 = preferences["score_1"], preferences["score_2"]
-    set_1 = (preferences["preferred"] == 1).where(has_preference(preferences))
+    set_1 = (preferences["preferred"] == 1).where(columns.has_preference(preferences))
     figures = pd.DataFrame(
         {
             "mean_score": (score_1 + score_2) / 2,
             "set_1": set_1.astype("float64"),
             "same_scores": (score_1 == score_2).astype("float64"),
-            "contradictions": contradictions(preferences).astype("float64"),
-            "irrelevant": optional_column(preferences, "irrelevant"),
+            "contradictions": columns.contradictions(preferences).astype("float64"),
+            "irrelevant": columns.optional_column(preferences, "irrelevant"),
         }
     )
     people = preferences["participant_id"]
     by_person = figures.groupby(people)
     table = by_person.mean()
     table.insert(0, "n", by_person.size())
-    table["seconds"] = optional_column(preferences, "active_seconds").groupby(people).median()
+    table["seconds"] = (
+        columns.optional_column(preferences, "active_seconds").groupby(people).median()
+    )
     table["failed_checks"] = _failed_checks(preferences)
     return table
 
 
 def _failed_checks(preferences: pd.DataFrame) -> pd.Series[float]:
     """How many checks each participant failed: the counts of their forms, each form once."""
-    forms = preferences.assign(failed=optional_column(preferences, "failed_checks"))
+    forms = preferences.assign(failed=columns.optional_column(preferences, "failed_checks"))
     keys = ["participant_id", *(["form"] if "form" in preferences else [])]
     return forms.drop_duplicates(keys).groupby("participant_id")["failed"].sum(min_count=1)
 
@@ -518,7 +514,7 @@ def _failed_checks(preferences: pd.DataFrame) -> pd.Series[float]:
 def _tie_half(preferences: pd.DataFrame, values: pd.Series[float]) -> pd.Series[float]:
     """Each participant's own rate; participants without a usable pair are missing."""
     rows, set_1, (difference,) = preference.usable_pairs(
-        preferences, metric_difference(preferences, values)
+        preferences, columns.metric_difference(preferences, values)
     )
     hits = pd.Series(preference.tie_half(difference, set_1).hits, index=rows.index)
     rates: pd.Series[float] = hits.groupby(rows["participant_id"]).mean()

@@ -13,26 +13,7 @@ from typing import TYPE_CHECKING
 
 from hsfiq.analysis.analyze import Analysis, Details, MetricAnalysis
 from hsfiq.analysis.answer import MOST_PEOPLE, Answer, DecisionRules, Doubt, Excluded
-from hsfiq.analysis.reports import charts
-from hsfiq.analysis.reports.document import (
-    DASH,
-    MINUS,
-    AnswerView,
-    Axis,
-    Block,
-    Chart,
-    DoubtRow,
-    Interval,
-    NumberCell,
-    PairRow,
-    Style,
-    Table,
-    Venue,
-    cell_text,
-    estimate_cell,
-    number_text,
-    value_and_interval,
-)
+from hsfiq.analysis.reports import charts, document
 from hsfiq.analysis.reports.people import overlap_section
 from hsfiq.analysis.reports.systems import STATISTIC_NAMES as NAMES
 from hsfiq.analysis.reports.systems import by_win_rate, systems_chart, win_matrix_table
@@ -122,7 +103,7 @@ SIMULATED = (
 # An answer in words.
 
 
-def view_of(analysis: Analysis) -> AnswerView | None:
+def view_of(analysis: Analysis) -> document.AnswerView | None:
     """None if there is nothing to say: no answers, or neither metrics nor two systems."""
     if analysis.answer is not None:
         return _view_of_pairs(analysis, analysis.answer)
@@ -131,7 +112,7 @@ def view_of(analysis: Analysis) -> AnswerView | None:
     return _view_of_metric(analysis, *next(iter(analysis.metrics.items())))
 
 
-def _view_of_metric(analysis: Analysis, name: str, metric: MetricAnalysis) -> AnswerView:
+def _view_of_metric(analysis: Analysis, name: str, metric: MetricAnalysis) -> document.AnswerView:
     """Of a single metric, which is compared with chance."""
     rates = {"tie_half": metric.preference.tie_half, "symmetric rate": metric.preference.symmetric}
     rows = [_rate_row(label, rate) for label, rate in rates.items()]
@@ -139,10 +120,10 @@ def _view_of_metric(analysis: Analysis, name: str, metric: MetricAnalysis) -> An
     heading = (f"{name} agrees ", word, " with people than chance")
     if word in ("undecided", "undefined"):
         heading = ("", word.capitalize(), f" whether {name} agrees better with people than chance")
-    figures = {**{label: estimate_cell(rate) for label, rate in rates.items()}}
-    figures["rho"] = estimate_cell(metric.spearman)
+    figures = {**{label: document.estimate_cell(rate) for label, rate in rates.items()}}
+    figures["rho"] = document.estimate_cell(metric.spearman)
     shown_figures = [
-        (label, cell_text(cell), f"n = {cell.n:,}")
+        (label, document.cell_text(cell), f"n = {cell.n:,}")
         for label, cell in figures.items()
         if not isnan(cell.value)
     ]
@@ -150,7 +131,7 @@ def _view_of_metric(analysis: Analysis, name: str, metric: MetricAnalysis) -> An
     details = analysis.details
     doubts = [] if details is None else [*_doubts_of_metric(name, details.sensitivity)]
     said = "; ".join(f"{label} {text}" for label, text, _ in shown_figures)
-    return AnswerView(
+    return document.AnswerView(
         title=title_of(analysis),
         facts=facts_of(analysis),
         excluded=excluded_text(analysis.excluded),
@@ -181,7 +162,7 @@ AGAINST_CHANCE = {
 }
 
 
-def _doubts_of_metric(name: str, sensitivity: Sensitivity) -> Iterator[DoubtRow]:
+def _doubts_of_metric(name: str, sensitivity: Sensitivity) -> Iterator[document.DoubtRow]:
     """Its tie_half without the answers that each rule leaves out, and without any one person."""
     base = sensitivity.rows[0].conclusions
     for row in sensitivity.rows[1:]:
@@ -189,35 +170,39 @@ def _doubts_of_metric(name: str, sensitivity: Sensitivity) -> Iterator[DoubtRow]
             continue
         estimate = row.conclusions.estimates["tie_half"][name]
         words = [each.verdicts["tie_half"][name] for each in (base, row.conclusions)]
-        text, interval = value_and_interval(estimate_cell(estimate))
+        text, interval = document.value_and_interval(document.estimate_cell(estimate))
         about = f"{SHORT_RULE.sub('', row.rule)} ({row.n_dropped:,} fewer)"
         is_same = words[0] == words[1]
         place = None
         if estimate.ci is not None and not isnan(estimate.ci.low):
-            place = Interval(estimate.ci.low, estimate.value, estimate.ci.high)
+            place = document.Interval(estimate.ci.low, estimate.value, estimate.ci.high)
         kind, word = ("better", "unchanged") if is_same else ("changes", AGAINST_CHANCE[words[1]])
-        yield DoubtRow(about, text, interval, word, kind, place)
+        yield document.DoubtRow(about, text, interval, word, kind, place)
 
 
-def _rate_row(label: str, rate: Rate) -> PairRow:
+def _rate_row(label: str, rate: Rate) -> document.PairRow:
     """A rate of a metric; chance is one half."""
-    cell = estimate_cell(rate)
+    cell = document.estimate_cell(rate)
     if isnan(cell.value):
         reason = cell.why_undefined or ""
-        return PairRow(label, "", DASH, "", "", "undefined", "undecided", "", None, reason)
-    estimate, interval = value_and_interval(cell)
+        return document.PairRow(
+            label, "", document.DASH, "", "", "undefined", "undecided", "", None, reason
+        )
+    estimate, interval = document.value_and_interval(cell)
     low, high = cell.bounds or (cell.value, cell.value)
     word = "better" if low > NEUTRAL else "worse" if high < NEUTRAL else "undecided"
     if isnan(low):
         reason = (rate.ci and rate.ci.reason) or ""
-        return PairRow(label, "", estimate, "", "", "undefined", "undecided", "", None, reason)
+        return document.PairRow(
+            label, "", estimate, "", "", "undefined", "undecided", "", None, reason
+        )
     kind = "undecided" if word == "undecided" else "better"
-    return PairRow(
-        label, "", estimate, interval, "", word, kind, "", Interval(low, cell.value, high)
+    return document.PairRow(
+        label, "", estimate, interval, "", word, kind, "", document.Interval(low, cell.value, high)
     )
 
 
-def _view_of_pairs(analysis: Analysis, answer: Answer) -> AnswerView:
+def _view_of_pairs(analysis: Analysis, answer: Answer) -> document.AnswerView:
     verdict, rules = answer.verdict, answer.rules
     is_systems = rules.question == "systems"
     others = [each for each in answer.verdicts if each is not verdict]
@@ -235,7 +220,7 @@ def _view_of_pairs(analysis: Analysis, answer: Answer) -> AnswerView:
     neutral = NEUTRAL if rules.statistic == "win_rate" else 0.0
     places = [row.place for row in rows if row.place is not None]
     doubt_places = [row.place for row in doubts if row.place is not None]
-    return AnswerView(
+    return document.AnswerView(
         title=title_of(analysis),
         facts=facts_of(analysis),
         excluded=excluded_text(analysis.excluded),
@@ -350,7 +335,7 @@ def notices_of(analysis: Analysis) -> list[tuple[str, str]]:
 def p_text(p: float) -> str:
     """A p-value as papers write it, without the 0 before the point."""
     if isnan(p):
-        return DASH
+        return document.DASH
     if p < 0.001:
         return "< .001"
     text = f"{p:.3f}" if p < 0.0995 else f"{p:.2f}"
@@ -373,20 +358,20 @@ def intervals_of(ci: ConfidenceInterval | None) -> str:
     return f"Intervals: {ci.level:.0%}, Student's t{df}, {unit} {how}."
 
 
-def shown(verdict: Verdict) -> tuple[str, str, Interval | None]:
+def shown(verdict: Verdict) -> tuple[str, str, document.Interval | None]:
     """The figure and its interval as text, and where they lie; a win rate is not a difference."""
     if isnan(verdict.difference):
-        return DASH, "", None
+        return document.DASH, "", None
     is_rate = verdict.statistic == "win_rate"
     base = NEUTRAL if is_rate else 0.0
     ci = verdict.ci
     value = verdict.difference + base
-    text = number_text(value, "plain" if is_rate else "signed")
+    text = document.number_text(value, "plain" if is_rate else "signed")
     if ci is None or isnan(ci.low):
-        return text, "", Interval(value, value, value)
+        return text, "", document.Interval(value, value, value)
     low, high = ci.low + base, ci.high + base
-    interval = f"[{number_text(low)}, {number_text(high)}]"
-    return text, interval, Interval(low, value, high)
+    interval = f"[{document.number_text(low)}, {document.number_text(high)}]"
+    return text, interval, document.Interval(low, value, high)
 
 
 def _is_within_margin(answer: Answer, verdict: Verdict) -> bool:
@@ -394,14 +379,14 @@ def _is_within_margin(answer: Answer, verdict: Verdict) -> bool:
     return margin is not None and verdict.ci is not None and verdict.ci.high < margin
 
 
-def _pair_row(answer: Answer, verdict: Verdict) -> PairRow:
+def _pair_row(answer: Answer, verdict: Verdict) -> document.PairRow:
     estimate, interval, place = shown(verdict)
     word = WORDS[verdict.verdict]
     disagreeing = [
         f"{_relation(verdict, each)} by {NAMES[each.statistic]}"
         for each in answer.disagreements(verdict)
     ]
-    return PairRow(
+    return document.PairRow(
         verdict.a,
         verdict.b,
         estimate,
@@ -441,8 +426,8 @@ def _figures(analysis: Analysis, answer: Answer) -> Iterator[tuple[str, str, str
             both = [
                 value_by(verdict.statistic, analysis.metrics[each]) for each in pair_of(verdict)
             ]
-            chance = number_text(CHANCE[verdict.statistic])
-            values = " and ".join(map(number_text, both))
+            chance = document.number_text(CHANCE[verdict.statistic])
+            values = " and ".join(map(document.number_text, both))
             yield name, f"{values} (chance {chance})", ""
         yield "difference", f"{estimate} {interval}".strip(), ""
     if not isnan(verdict.p_holm):
@@ -491,36 +476,36 @@ def _caption(answer: Answer) -> str:
     return f"{NAMES[answer.rules.statistic]} of the first less that of the second ({n} of {what})"
 
 
-def _doubt_rows(answer: Answer) -> Iterator[DoubtRow]:
+def _doubt_rows(answer: Answer) -> Iterator[document.DoubtRow]:
     first = answer.verdict
     for doubt in answer.doubts:
         if doubt.verdict is not None:
             yield _doubt_row(first, doubt, doubt.verdict)
     jackknife = answer.without_each
     base = NEUTRAL if first.statistic == "win_rate" else 0.0
-    style: Style = "plain" if base else "signed"
+    style: document.Style = "plain" if base else "signed"
     if jackknife is not None:
         low, high = jackknife.low + base, jackknife.high + base
         unchanged = jackknife.low > 0 or first.verdict != "better"
-        text = f"{number_text(low, style)} to {number_text(high, style)}"
-        yield DoubtRow(
+        text = f"{document.number_text(low, style)} to {document.number_text(high, style)}"
+        yield document.DoubtRow(
             f"without any one person (lowest without {jackknife.low_without})",
             text,
             "",
             "same sign" if unchanged else "reversed for some",
             "range" if unchanged else "changes",
-            Interval(low, (low + high) / 2, high),
+            document.Interval(low, (low + high) / 2, high),
         )
     for each in answer.worst_cases:
         if (each.a, each.b) == pair_of(first) and each.n_missing and each.change is not None:
             value = round(each.difference + base, 6)
-            yield DoubtRow(
+            yield document.DoubtRow(
                 f"if {each.n_missing:,} excluded or missing answers favored {each.b}",
-                number_text(value, style),
+                document.number_text(value, style),
                 "",
                 each.change,
                 "range" if each.change == "unchanged" else "changes",
-                Interval(value, value, value),
+                document.Interval(value, value, value),
             )
 
 
@@ -533,7 +518,7 @@ def _not_tried(doubts: Sequence[Doubt]) -> str:
     return "; ".join(f"{', '.join(about)} ({reason})" for reason, about in by_reason.items())
 
 
-def _doubt_row(first: Verdict, doubt: Doubt, again: Verdict) -> DoubtRow:
+def _doubt_row(first: Verdict, doubt: Doubt, again: Verdict) -> document.DoubtRow:
     estimate, interval, place = shown(again)
     about = SHORT_RULE.sub("", doubt.about)
     if doubt.n_dropped is None:
@@ -548,10 +533,10 @@ def _doubt_row(first: Verdict, doubt: Doubt, again: Verdict) -> DoubtRow:
             others if word == "unchanged" else f"{word}; {count_text(len(doubt.others), 'other')}"
         )
     kind = "changes" if doubt.changes else KINDS[again.verdict]
-    return DoubtRow(about, estimate, interval, word, kind, place)
+    return document.DoubtRow(about, estimate, interval, word, kind, place)
 
 
-def _lead(doubts: Sequence[DoubtRow]) -> str:
+def _lead(doubts: Sequence[document.DoubtRow]) -> str:
     changing = [row for row in doubts if row.kind == "changes"]
     verb = "changes" if len(changing) == 1 else "change"
     reversing = sum(row.word.split(";")[0] in ("reversed", "worse") for row in changing)
@@ -559,7 +544,9 @@ def _lead(doubts: Sequence[DoubtRow]) -> str:
     return f"{len(changing)} of {len(doubts)} {verb} a verdict{reversed_text}"
 
 
-def _axis(places: Sequence[Interval], neutral: float, margin: float | None) -> Axis:
+def _axis(
+    places: Sequence[document.Interval], neutral: float, margin: float | None
+) -> document.Axis:
     ends = [end for place in places for end in (place.low, place.high)]
     ends += [neutral] if margin is None else [neutral - margin, neutral + margin]
     low, high = min(ends), max(ends)
@@ -573,7 +560,7 @@ def _axis(places: Sequence[Interval], neutral: float, margin: float | None) -> A
     first = floor(low / step) + 1
     ticks = [round(number * step, 10) for number in range(first, floor(high / step) + 1)]
     digits = max(1, -floor(log10(step)))
-    return Axis(low, high, neutral, margin, ticks, digits)
+    return document.Axis(low, high, neutral, margin, ticks, digits)
 
 
 def _paper(analysis: Analysis, answer: Answer) -> str:
@@ -590,7 +577,7 @@ def _paper(analysis: Analysis, answer: Answer) -> str:
             both = [
                 value_by(verdict.statistic, analysis.metrics[each]) for each in pair_of(verdict)
             ]
-            values = " vs. ".join(map(number_text, both))
+            values = " vs. ".join(map(document.number_text, both))
             figures = (
                 f"{NAMES[verdict.statistic]} {values}; difference {estimate}, 95% CI {interval}"
             )
@@ -628,7 +615,7 @@ def _compared(analysis: Analysis) -> str:
 # Evidence: at most five figures, whose captions are what they show.
 
 
-def evidence_of(analysis: Analysis) -> Iterator[Block]:
+def evidence_of(analysis: Analysis) -> Iterator[document.Block]:
     answer, details = analysis.answer, analysis.details
     if answer is None or details is None:
         return
@@ -644,18 +631,19 @@ def evidence_of(analysis: Analysis) -> Iterator[Block]:
         yield from overlap_section(details.overlap).blocks[:2]
 
 
-def _statistics_chart(analysis: Analysis, details: Details) -> Chart:
+def _statistics_chart(analysis: Analysis, details: Details) -> document.Chart:
     metrics = analysis.metrics
-    panels: dict[str, dict[str, NumberCell]] = {
+    panels: dict[str, dict[str, document.NumberCell]] = {
         "tie_half": {
-            name: estimate_cell(each.preference.tie_half) for name, each in metrics.items()
+            name: document.estimate_cell(each.preference.tie_half) for name, each in metrics.items()
         },
         "symmetric rate": {
-            name: estimate_cell(each.preference.symmetric) for name, each in metrics.items()
+            name: document.estimate_cell(each.preference.symmetric)
+            for name, each in metrics.items()
         },
-        "rho": {name: estimate_cell(each.spearman) for name, each in metrics.items()},
+        "rho": {name: document.estimate_cell(each.spearman) for name, each in metrics.items()},
         "rho within queries": {
-            name: estimate_cell(each.spearman)
+            name: document.estimate_cell(each.spearman)
             for name, each in details.within_query.metrics.items()
         },
     }
@@ -678,7 +666,7 @@ def _statistics_chart(analysis: Analysis, details: Details) -> Chart:
             axes.axvline(chance, color=charts.INK, linewidth=1, linestyle=charts.DASHED)
             axes.set_title(statistic)
 
-    return Chart(
+    return document.Chart(
         "statistics",
         "Every metric by four statistics",
         f"{caption}. Dashed: chance.",
@@ -691,15 +679,15 @@ def _statistics_chart(analysis: Analysis, details: Details) -> Chart:
     )
 
 
-def _scores_chart(details: Details) -> Chart:
+def _scores_chart(details: Details) -> document.Chart:
     figures = details.systems.figures
     names = by_win_rate(details.systems)
-    cells = [estimate_cell(figures[name].mean_score) for name in names]
+    cells = [document.estimate_cell(figures[name].mean_score) for name in names]
     best = max(zip(cells, names, strict=True), key=lambda each: each[0].value)
     return charts.interval_chart(
         "mean_scores",
         "Mean score of each system's sets",
-        f"{best[1]} has the highest mean score, {number_text(best[0].value, 'plain', 2)}.",
+        f"{best[1]} has the highest mean score, {document.number_text(best[0].value, 'plain', 2)}.",
         "For each system, the mean score of its sets with an interval.",
         rows=names,
         series={"mean score": cells},
@@ -708,7 +696,7 @@ def _scores_chart(details: Details) -> Chart:
     )
 
 
-def _people_chart(verdict: Verdict, gaps: Sequence[float]) -> Chart:
+def _people_chart(verdict: Verdict, gaps: Sequence[float]) -> document.Chart:
     """A dot for each person."""
     for_a, for_b = sum(gap > 0 for gap in gaps), sum(gap < 0 for gap in gaps)
     verb = "prefer" if verdict.kind == "systems" else "agree more with"
@@ -724,7 +712,7 @@ def _people_chart(verdict: Verdict, gaps: Sequence[float]) -> Chart:
         axes.set_ylim(-0.7, max(heights) + 1.2)
         axes.set_xlabel(f"for {verdict.b} below 0, for {verdict.a} above 0")
 
-    return Chart(
+    return document.Chart(
         "people",
         "How people differ",
         f"{for_a:,} of {len(gaps):,} people {verb} {verdict.a}, {for_b:,} {verdict.b}{by}.",
@@ -737,7 +725,9 @@ def _people_chart(verdict: Verdict, gaps: Sequence[float]) -> Chart:
 # The view as LaTeX: a section to input into a paper.
 
 
-def latex_section(view: AnswerView, pairs: Table | None, simulated: bool, venue: Venue) -> str:
+def latex_section(
+    view: document.AnswerView, pairs: document.Table | None, simulated: bool, venue: document.Venue
+) -> str:
     """The sentence and the table of all pairs; it needs the package booktabs."""
     floats = "" if pairs is None else to_latex(pairs, simulated=simulated, venue=venue)
     return f"\\section{{{escape(view.title)}}}\n\n{breakable(view.paper)}\n\n{floats}"
@@ -752,7 +742,7 @@ MARKS = {"better": "#", "same": "=", "undecided": "o", "range": "#"}
 MORE = "More: --explain (definitions), --details (tables), --report DIR (figures, tables), --json."
 
 
-def text_lines(view: AnswerView) -> list[str]:
+def text_lines(view: document.AnswerView) -> list[str]:
     """At most `MOST_LINES` lines, if the names are not too long; further pairs are counted."""
     before, word, after = view.heading
     figures = {name: value for name, value, _ in view.figures}
@@ -794,12 +784,12 @@ def _wrapped(line: str) -> list[str]:
     return [line[start : start + WIDTH - 4] for start in range(0, max(1, len(line)), WIDTH - 4)]
 
 
-def _doubt_line(row: DoubtRow) -> str:
+def _doubt_line(row: document.DoubtRow) -> str:
     figure = f"{row.estimate} {row.interval}".strip()
     return f"  {row.about:<{LABEL}} {figure:<{ESTIMATE}} {row.word}".rstrip()
 
 
-def _pair_lines(view: AnswerView, most: int) -> Iterator[str]:
+def _pair_lines(view: document.AnswerView, most: int) -> Iterator[str]:
     shown_rows = view.rows if len(view.rows) <= most else view.rows[: max(1, most - 1)]
     longest = max((len(name) for row in shown_rows for name in (row.a, row.b)), default=0)
     cut = min(longest, LONGEST_NAME)
@@ -831,11 +821,11 @@ def _pair_lines(view: AnswerView, most: int) -> Iterator[str]:
         yield " ".join(notes)
 
 
-def _axis_line(axis: Axis, width: int) -> str:
+def _axis_line(axis: document.Axis, width: int) -> str:
     cells = [" "] * (width + 8)
     end = 0
     for tick in axis.ticks:
-        text = axis.tick_text(tick).replace(MINUS, "-")
+        text = axis.tick_text(tick).replace(document.MINUS, "-")
         start = max(0, round(axis.share(tick) * (width - 1)) - len(text) // 2)
         if width and start >= end and start + len(text) <= width + 4:
             cells[start : start + len(text)] = text
@@ -843,7 +833,7 @@ def _axis_line(axis: Axis, width: int) -> str:
     return "".join(cells).rstrip()
 
 
-def _plot_line(axis: Axis, row: PairRow, width: int) -> str:
+def _plot_line(axis: document.Axis, row: document.PairRow, width: int) -> str:
     cells = [" "] * width
     if not width or row.place is None:
         return ""

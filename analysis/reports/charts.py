@@ -114,7 +114,7 @@ def plot_marks(
 
 def row_label_length(axes: Axes) -> int:
     """The most characters of a row's label: a narrow figure leaves less room for them."""
-    width = _figure_of(axes).get_figwidth()
+    width = cast("Figure", axes.figure).get_figwidth()
     return ROW_LABEL if width > NARROW else NARROW_ROW_LABEL
 
 
@@ -203,10 +203,6 @@ def stack_dots(values: Iterable[float]) -> tuple[list[float], list[float]]:
 def _bounds(cell: NumberCell) -> tuple[float, float]:
     low, high = cell.bounds or (cell.value, cell.value)
     return (cell.value, cell.value) if isnan(low) else (low, high)
-
-
-def _figure_of(axes: Axes) -> Figure:
-    return cast("Figure", axes.figure)
 
 
 # Charts as files: SVG and PNG for the page, PDF for papers; always the same bytes.

@@ -8,14 +8,8 @@ from typing import TYPE_CHECKING
 
 from hsfiq.analysis.kinds import KindAnalysis
 from hsfiq.analysis.kinds.kind import REFERENCES, Figures, KindSummary
+from hsfiq.analysis.reports import charts
 from hsfiq.analysis.reports.caveats import intervals_text
-from hsfiq.analysis.reports.charts import (
-    WIDTH,
-    draw_intervals,
-    draw_legend,
-    draw_reference,
-    intervals_height,
-)
 from hsfiq.analysis.reports.document import (
     Chart,
     Column,
@@ -62,12 +56,12 @@ def chart_of(figures: Figures) -> Chart | None:
 
     def paint(figure: Figure) -> None:
         axes = figure.subplots()
-        draw_intervals(axes, rows, series)
+        charts.draw_intervals(axes, rows, series)
         if reference is not None:
-            draw_reference(axes, *reference)
+            charts.draw_reference(axes, *reference)
         axes.set_xlabel(", ".join(series))
         if len(series) > 1 or reference is not None:
-            draw_legend(figure, axes)
+            charts.draw_legend(figure, axes)
 
     return Chart(
         name=f"{figures.name}_chart",
@@ -75,7 +69,7 @@ def chart_of(figures: Figures) -> Chart | None:
         caption=f"{figures.title}, with 95% intervals; n below each name. {figures.method}",
         alt=f"One row for each {figures.rows_are}, with the figures of the table and their "
         "intervals.",
-        size=(WIDTH, intervals_height(2 * len(rows), len(series), MARGIN)),
+        size=(charts.WIDTH, charts.intervals_height(2 * len(rows), len(series), MARGIN)),
         paint=paint,
     )
 

@@ -21,41 +21,15 @@ from hsfiq.analysis.analyze import (
 )
 from hsfiq.analysis.data.metrics import Metric
 from hsfiq.analysis.json_results import UNDEFINED, json_value
-from hsfiq.analysis.reports.answer import (
-    evidence_of,
-    text_lines,
-    title_of,
-    view_of,
-)
+from hsfiq.analysis.reports import answer, correlation, people, systems
 from hsfiq.analysis.reports.caveats import caveats, methods_section, sentence
 from hsfiq.analysis.reports.charts import draw, to_svg
-from hsfiq.analysis.reports.correlation import (
-    ScoreDistribution,
-    agreement_section,
-    categories_section,
-    equivalence_section,
-    score_distribution,
-    within_query_section,
-)
 from hsfiq.analysis.reports.document import MINUS, Document, Section, estimate_cell
 from hsfiq.analysis.reports.html import report_files, to_html
-from hsfiq.analysis.reports.people import (
-    bias_section,
-    judges_section,
-    overlap_section,
-    participants_section,
-    participants_summary,
-)
 from hsfiq.analysis.reports.preference import (
     accuracy_section,
     comparison_section,
     preference_section,
-)
-from hsfiq.analysis.reports.systems import (
-    answer_model_section,
-    metric_ranks_section,
-    systems_section,
-    verdicts_section,
 )
 from hsfiq.analysis.reports.tables import to_csv
 from hsfiq.analysis.reports.text import folded, sections_text
@@ -76,13 +50,13 @@ class Report:
     """A report in memory: the results with all details, and the content of the page."""
 
     analysis: Analysis
-    distribution: ScoreDistribution
+    distribution: correlation.ScoreDistribution
     document: Document
 
     def to_json(self) -> dict[str, object]:
         """The analysis as it is printed and, under "report", what the page adds to it."""
         details = self.analysis.details
-        quantiles = {} if details is None else participants_summary(details.participants)
+        quantiles = {} if details is None else people.participants_summary(details.participants)
         metrics = self.analysis.metrics.items()
         return {
             **self.analysis.to_json(),
@@ -197,8 +171,8 @@ def analysis_text(analysis: Analysis, *, tables: bool = False, explain: bool = F
         tables: add the tables of what was computed.
         explain: add the definitions of the statistics.
     """
-    view = view_of(analysis)
-    lines = [title_of(analysis), NOTHING] if view is None else text_lines(view)
+    view = answer.view_of(analysis)
+    lines = [answer.title_of(analysis), NOTHING] if view is None else answer.text_lines(view)
     blocks = ["\n".join(folded(line.replace(MINUS, "-")) for line in lines)]
     if tables:
         blocks.append(sections_text(sections_of(analysis)))
@@ -219,47 +193,47 @@ def summary_of(analysis: Analysis) -> str:
 
 
 def sections_of(
-    analysis: Analysis, distribution: ScoreDistribution | None = None
+    analysis: Analysis, distribution: correlation.ScoreDistribution | None = None
 ) -> Iterator[Section]:
     """The sections of what was computed."""
     details, model, tested = analysis.details, analysis.answer_model, analysis.equivalences
     if analysis.verdicts:
-        yield verdicts_section(analysis.verdicts)
+        yield systems.verdicts_section(analysis.verdicts)
     yield from metrics_sections(analysis, distribution)
     if details is not None:
-        yield systems_section(details.systems)
+        yield systems.systems_section(details.systems)
     if tested is not None:
-        yield equivalence_section(tested)
+        yield correlation.equivalence_section(tested)
     if model is not None:
-        yield answer_model_section(model)
+        yield systems.answer_model_section(model)
     if details is None:
-        yield bias_section(analysis.position_bias)
+        yield people.bias_section(analysis.position_bias)
     else:
-        yield participants_section(
+        yield people.participants_section(
             analysis.position_bias,
             details.participants,
             details.place_and_time,
             details.groups_of_people,
             details.repeated_pairs,
         )
-        yield categories_section(details.categories)
-        yield overlap_section(details.overlap)
+        yield correlation.categories_section(details.categories)
+        yield people.overlap_section(details.overlap)
     if analysis.judges:
-        yield judges_section(analysis.judges)
+        yield people.judges_section(analysis.judges)
 
 
 def metrics_sections(
-    analysis: Analysis, distribution: ScoreDistribution | None
+    analysis: Analysis, distribution: correlation.ScoreDistribution | None
 ) -> Iterator[Section]:
     if analysis.metrics or distribution is not None:
-        yield agreement_section(analysis, distribution)
+        yield correlation.agreement_section(analysis, distribution)
     if not analysis.metrics:
         return
     yield preference_section(analysis)
     if analysis.details is not None:
-        yield within_query_section(analysis.details.within_query)
+        yield correlation.within_query_section(analysis.details.within_query)
     yield comparison_section(analysis.comparisons)
-    yield metric_ranks_section(analysis.metric_ranks)
+    yield systems.metric_ranks_section(analysis.metric_ranks)
     yield accuracy_section(analysis)
 
 
@@ -274,11 +248,11 @@ def report_of(inputs: Inputs, *, answer_model: bool = False, margin: float | Non
         with_answer_model=answer_model,
         margin=margin,
     )
-    distribution = score_distribution(release, values, bootstrap)
-    evidence = tuple(evidence_of(analysis))
+    distribution = correlation.score_distribution(release, values, bootstrap)
+    evidence = tuple(answer.evidence_of(analysis))
     sections = [*sections_of(analysis, distribution)]
     document = Document(
-        title=title_of(analysis),
+        title=answer.title_of(analysis),
         summary=summary_of(analysis),
         simulated=analysis.release.simulated,
         caveats=caveats(release, analysis),
@@ -286,7 +260,7 @@ def report_of(inputs: Inputs, *, answer_model: bool = False, margin: float | Non
             *(section.without(evidence) for section in sections),
             methods_section(bootstrap, analysis.comparisons),
         ),
-        answer=view_of(analysis),
+        answer=answer.view_of(analysis),
         evidence=evidence,
     ).drawn()
     return Report(analysis, distribution, document)

@@ -7,19 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hsfiq.analysis.reports import document
 from hsfiq.analysis.reports.charts import draw_legend, panels, panels_size, shorten, style_of_series
-from hsfiq.analysis.reports.document import (
-    Block,
-    Cell,
-    Chart,
-    Column,
-    Document,
-    Row,
-    Section,
-    Table,
-    estimate_cell,
-    number_cell,
-)
 from hsfiq.analysis.reports.html import report_files
 from hsfiq.analysis.reports.text import to_text
 from hsfiq.analysis.resampling.bootstrap import Estimate
@@ -83,13 +72,13 @@ def session_text(analysis: SessionAnalysis, people: PeopleAndSimulators | None =
 
 def document_of(
     analysis: SessionAnalysis, people: PeopleAndSimulators | None = None, *, is_brief: bool = False
-) -> Document:
+) -> document.Document:
     """The report; a brief one has only the rounds that the rules print."""
     n = sum(each.n_sessions for each in analysis.systems.values())
     caveats = [("Notes", ". ".join(analysis.notes))] if analysis.notes else []
     if analysis.simulated:
         caveats.insert(0, ("Simulated texts", SIMULATED))
-    return Document(
+    return document.Document(
         title="Searches over several rounds",
         summary=f"{count_text(n, 'session')} of {count_text(len(analysis.systems), 'system')}.",
         simulated=analysis.simulated,
@@ -97,12 +86,12 @@ def document_of(
         sections=(
             *sections(analysis, is_brief=is_brief),
             *(() if people is None else [people_section(people)]),
-            Section("methods", "Methods", (methods_of(analysis.rules),)),
+            document.Section("methods", "Methods", (methods_of(analysis.rules),)),
         ),
     )
 
 
-def sections(analysis: SessionAnalysis, *, is_brief: bool = False) -> Iterator[Section]:
+def sections(analysis: SessionAnalysis, *, is_brief: bool = False) -> Iterator[document.Section]:
     systems = analysis.systems
     hits = [f"hits@{k}" for k in analysis.rules.ks]
     by_round = {name: each.by_round for name, each in systems.items()}
@@ -110,14 +99,16 @@ def sections(analysis: SessionAnalysis, *, is_brief: bool = False) -> Iterator[S
         curve_chart("hits", "Hits by round", by_round, {name: name for name in hits}),
         curve_chart("ranks", "Ranks by round", by_round, RANKS, is_log=True),
     )
-    yield Section("curves", "Curves", curves)
+    yield document.Section("curves", "Curves", curves)
     for number, (name, system) in enumerate(systems.items(), start=1):
         rounds: Sequence[int] = range(1, system.n_rounds + 1)
         if is_brief:
             rounds = analysis.rules.printed_rounds(system.n_rounds)
-        yield Section(f"system_{number}", name, tuple(system_blocks(number, name, system, rounds)))
+        yield document.Section(
+            f"system_{number}", name, tuple(system_blocks(number, name, system, rounds))
+        )
     if analysis.differences:
-        yield Section("differences", "Differences", (difference_table(analysis),))
+        yield document.Section("differences", "Differences", (difference_table(analysis),))
 
 
 def methods_of(rules: Rules) -> str:
@@ -126,59 +117,64 @@ def methods_of(rules: Rules) -> str:
 
 def system_blocks(
     number: int, name: str, system: SystemMeasures, rounds: Sequence[int]
-) -> Iterator[Block]:
+) -> Iterator[document.Block]:
     stops = ", ".join(f"{reason} {n:,}" for reason, n in system.stops.items())
     yield (
         f"{count_text(system.n_sessions, 'session')} of "
         f"{count_text(system.n_queries, 'query', 'queries')}; ends: {stops}."
     )
-    yield Table(
+    yield document.Table(
         f"rounds_{number}",
         f"{name}: figures by round",
-        (Column("figure", "Figure"), *(Column(f"round_{n}", f"Round {n}") for n in rounds)),
+        (
+            document.Column("figure", "Figure"),
+            *(document.Column(f"round_{n}", f"Round {n}") for n in rounds),
+        ),
         tuple(
-            (figure, *(estimate_cell(each[n - 1]) for n in rounds))
+            (figure, *(document.estimate_cell(each[n - 1]) for n in rounds))
             for figure, each in system.by_round.items()
         ),
     )
     figures = dict(system.of_sessions)
     for figure, success in system.success.items():
         figures |= {f"{figure}, mean": success.mean, f"{figure}, median": success.median}
-    yield Table(
+    yield document.Table(
         f"sessions_{number}",
         f"{name}: figures of sessions",
-        (Column("figure", "Figure"), Column("value", "Value")),
-        tuple((figure, estimate_cell(each)) for figure, each in figures.items()),
+        (document.Column("figure", "Figure"), document.Column("value", "Value")),
+        tuple((figure, document.estimate_cell(each)) for figure, each in figures.items()),
     )
 
 
-def difference_table(analysis: SessionAnalysis) -> Table:
+def difference_table(analysis: SessionAnalysis) -> document.Table:
     (first, *_) = analysis.systems
     names = list(next(iter(analysis.differences.values())).figures)
-    rows: list[Row] = [
+    rows: list[document.Row] = [
         (
             figure,
             *(
-                number_cell(each.value, each.reason, n=each.n, ci=each.ci, style="signed")
+                document.number_cell(each.value, each.reason, n=each.n, ci=each.ci, style="signed")
                 for other in analysis.differences.values()
                 for each in [other.figures[figure]]
             ),
         )
         for figure in names
     ]
-    columns = (Column(f"system_{n}", name) for n, name in enumerate(analysis.differences, start=2))
-    return Table(
+    columns = (
+        document.Column(f"system_{n}", name) for n, name in enumerate(analysis.differences, start=2)
+    )
+    return document.Table(
         "differences",
         f"Differences to {first}, after the last round",
-        (Column("figure", "Figure"), *columns),
+        (document.Column("figure", "Figure"), *columns),
         tuple(rows),
     )
 
 
-def people_section(people: PeopleAndSimulators) -> Section:
+def people_section(people: PeopleAndSimulators) -> document.Section:
     """Curves of people and simulators, a table of their differences, and the order of systems."""
     hits = f"hits@{people.k}"
-    blocks: list[Block] = [
+    blocks: list[document.Block] = [
         PEOPLE.format(k=people.k),
         *([f"Notes: {'; '.join(people.notes)}."] if people.notes else []),
         curve_chart("people", "People and simulators", people_curves(people), {hits: hits}),
@@ -186,7 +182,7 @@ def people_section(people: PeopleAndSimulators) -> Section:
     ]
     if people.orders:
         blocks.append(order_table(people))
-    return Section("people", "People and simulators", tuple(blocks))
+    return document.Section("people", "People and simulators", tuple(blocks))
 
 
 def people_curves(people: PeopleAndSimulators) -> dict[str, ByRound]:
@@ -207,41 +203,41 @@ def people_curves(people: PeopleAndSimulators) -> dict[str, ByRound]:
     return curves
 
 
-def comparison_table(number: int, comparison: Comparison) -> Table:
+def comparison_table(number: int, comparison: Comparison) -> document.Table:
     title = (
         f"{comparison.system}: {comparison.simulator} is {comparison.verdict}; "
         f"{count_text(comparison.n_queries, 'query', 'queries')}"
     )
-    rows: list[Row] = [
+    rows: list[document.Row] = [
         (f"{name}, round {place}", *compared_cells(each))
         for name, rounds in comparison.figures.items()
         for place, each in enumerate(rounds, start=1)
     ]
     columns = ("figure", "people", "simulator", "difference")
-    return Table(
+    return document.Table(
         f"people_{number}",
         title,
-        tuple(Column(name, name.capitalize()) for name in columns),
+        tuple(document.Column(name, name.capitalize()) for name in columns),
         (*rows, ("words of a text", *compared_cells(comparison.words))),
     )
 
 
-def compared_cells(compared: Compared) -> tuple[Cell, ...]:
+def compared_cells(compared: Compared) -> tuple[document.Cell, ...]:
     difference = compared.difference
     return (
-        estimate_cell(compared.people),
-        estimate_cell(compared.simulator),
+        document.estimate_cell(compared.people),
+        document.estimate_cell(compared.simulator),
         signed_cell(difference),
     )
 
 
-def order_table(people: PeopleAndSimulators) -> Table:
+def order_table(people: PeopleAndSimulators) -> document.Table:
     agrees = {True: "yes", False: "no", None: "not defined"}
-    return Table(
+    return document.Table(
         "orders",
         f"Every two systems: the second's Hits@{people.k} less the first's",
         tuple(
-            Column(name, name.capitalize())
+            document.Column(name, name.capitalize())
             for name in ("systems", "simulator", "people", "simulated", "agree")
         ),
         tuple(
@@ -257,8 +253,8 @@ def order_table(people: PeopleAndSimulators) -> Table:
     )
 
 
-def signed_cell(estimate: Estimate) -> Cell:
-    return number_cell(
+def signed_cell(estimate: Estimate) -> document.Cell:
+    return document.number_cell(
         estimate.value, estimate.reason, n=estimate.n, ci=estimate.ci, style="signed"
     )
 
@@ -270,7 +266,7 @@ def curve_chart(
     figures: Mapping[str, str],
     *,
     is_log: bool = False,
-) -> Chart:
+) -> document.Chart:
     """A panel for each figure, with a line for each system."""
 
     def paint(figure: Figure) -> None:
@@ -299,7 +295,7 @@ def curve_chart(
     values = [
         each.value for by_round in systems.values() for key in figures for each in by_round[key]
     ]
-    return Chart(
+    return document.Chart(
         name,
         title,
         f"{title}, with 95% intervals.",

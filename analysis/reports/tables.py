@@ -11,18 +11,7 @@ from functools import lru_cache
 from math import ceil, isnan
 from typing import NamedTuple
 
-from hsfiq.analysis.reports.document import (
-    DASH,
-    MINUS,
-    PAGE,
-    Cell,
-    NumberCell,
-    Row,
-    Table,
-    Venue,
-    cell_text,
-    value_and_interval,
-)
+from hsfiq.analysis.reports import document
 from hsfiq.text import spreadsheet_text
 
 # Tables as CSV, in full precision, with how each interval was computed.
@@ -30,7 +19,7 @@ from hsfiq.text import spreadsheet_text
 PROVENANCE = ("n_clusters", "unit", "method", "n_resamples", "seed")
 
 
-def to_csv(table: Table, *, simulated: bool) -> str:
+def to_csv(table: document.Table, *, simulated: bool) -> str:
     """Write a table as CSV: a header and one line for each row.
 
     A figure has the column `key` and, if any row has them, `key_n`, `key_low`, `key_high` and how
@@ -55,16 +44,16 @@ def to_csv(table: Table, *, simulated: bool) -> str:
     )
     for cells, fields in zip(table.rows, rows, strict=True):
         line = [cell.get(name, "") for cell, own in zip(fields, names, strict=True) for name in own]
-        numbers = (cell for cell in cells if isinstance(cell, NumberCell))
+        numbers = (cell for cell in cells if isinstance(cell, document.NumberCell))
         reasons = dict.fromkeys(cell.why_undefined for cell in numbers if cell.why_undefined)
         line += ["; ".join(reasons)] if has_reasons else []
         writer.writerow(line + (["true"] if simulated else []))
     return out.getvalue()
 
 
-def _fields(cell: Cell) -> dict[str, str]:
+def _fields(cell: document.Cell) -> dict[str, str]:
     """A cell's value under the empty name, then its n, its bounds and where they come from."""
-    if not isinstance(cell, NumberCell):
+    if not isinstance(cell, document.NumberCell):
         return {"": spreadsheet_text(str(cell))}
     fields = {"": _number(cell.value)}
     if cell.n is not None:
@@ -110,7 +99,7 @@ class ColumnWidths(NamedTuple):
     is_text: bool
 
     @classmethod
-    def of(cls, table: Table, column: int) -> ColumnWidths:
+    def of(cls, table: document.Table, column: int) -> ColumnWidths:
         return cls(
             heading=max(map(text_width, table.columns[column].title.split()), default=0.0),
             cells=max((_width(row[column]) for row in table.rows), default=0.0),
@@ -126,12 +115,12 @@ class ColumnWidths(NamedTuple):
 class FittedTable:
     """A part of a table, and what its columns need; its texts are broken into lines of `line`."""
 
-    table: Table
+    table: document.Table
     line: int
     needs: tuple[ColumnWidths, ...]
 
     @classmethod
-    def of(cls, table: Table, line: int) -> FittedTable:
+    def of(cls, table: document.Table, line: int) -> FittedTable:
         places = range(len(table.columns))
         return cls(table, line, tuple(ColumnWidths.of(table, place) for place in places))
 
@@ -159,7 +148,7 @@ class FittedTable:
         return replace(self, table=table, needs=tuple(self.needs[column] for column in columns))
 
 
-def fit(table: Table, width: float, lines: int | None = None) -> list[FittedTable]:
+def fit(table: document.Table, width: float, lines: int | None = None) -> list[FittedTable]:
     """Split a table into parts of at most so many digits and lines.
 
     The columns of text at its start name the rows, and every part has them.
@@ -171,9 +160,11 @@ def fit(table: Table, width: float, lines: int | None = None) -> list[FittedTabl
     return [shorter for part in parts for shorter in _by_lines(part, lines)]
 
 
-def _width(cell: Cell) -> float:
-    mark = len(cell.stars) + bool(cell.why_undefined) if isinstance(cell, NumberCell) else 0
-    return text_width(cell_text(cell)) + mark
+def _width(cell: document.Cell) -> float:
+    mark = (
+        len(cell.stars) + bool(cell.why_undefined) if isinstance(cell, document.NumberCell) else 0
+    )
+    return text_width(document.cell_text(cell)) + mark
 
 
 def _by_columns(whole: FittedTable, width: float) -> Iterator[FittedTable]:
@@ -211,7 +202,7 @@ def _by_lines(part: FittedTable, most: int | None) -> Iterator[FittedTable]:
     yield _with_rows(part, rows[start:])
 
 
-def _with_rows(part: FittedTable, rows: tuple[Row, ...]) -> FittedTable:
+def _with_rows(part: FittedTable, rows: tuple[document.Row, ...]) -> FittedTable:
     return FittedTable.of(replace(part.table, rows=rows), part.line)
 
 
@@ -234,8 +225,8 @@ SPECIAL = {
     "|": r"\textbar{}",
     "[": "{[}",  # a bracket after \\ would be read as an argument
     "]": "{]}",
-    DASH: "---",
-    MINUS: "$-$",
+    document.DASH: "---",
+    document.MINUS: "$-$",
     "\N{GREATER-THAN OR EQUAL TO}": r"$\geq$",
 }
 POINTS = 72.27  # of an inch
@@ -247,13 +238,15 @@ MOST_LINES = 42
 SIMULATED_NOTE = "SIMULATED: these answers come from simulated annotators, not from people."
 
 
-def to_latex(table: Table, *, simulated: bool, venue: Venue = PAGE) -> str:
+def to_latex(
+    table: document.Table, *, simulated: bool, venue: document.Venue = document.PAGE
+) -> str:
     """Write a table as LaTeX that needs the package booktabs.
 
     It fits the venue's text: a table that is too wide or too long becomes several, each a float of
     its own. An undefined figure is a dash with a letter, explained in a note.
     """
-    text = TEXT if venue is PAGE else venue.text
+    text = TEXT if venue is document.PAGE else venue.text
     parts = fit(table, (text * POINTS - SLACK) / DIGIT, MOST_LINES)
     return "\n".join(
         _float(part, number == 0, number == len(parts) - 1, simulated, venue)
@@ -261,7 +254,9 @@ def to_latex(table: Table, *, simulated: bool, venue: Venue = PAGE) -> str:
     )
 
 
-def _float(part: FittedTable, is_first: bool, is_last: bool, simulated: bool, venue: Venue) -> str:
+def _float(
+    part: FittedTable, is_first: bool, is_last: bool, simulated: bool, venue: document.Venue
+) -> str:
     table = part.table
     letters = table.footnotes()
     columns = range(len(table.columns))
@@ -304,7 +299,7 @@ def _heading(part: FittedTable, column: int, alignment: str) -> str:
     return rf"\shortstack[{alignment}]{{{stacked}}}"
 
 
-def _row(part: FittedTable, row: Row, letters: Mapping[str, str]) -> str:
+def _row(part: FittedTable, row: document.Row, letters: Mapping[str, str]) -> str:
     return " & ".join(
         _broken(cell, part.line)
         if isinstance(cell, str) and part.is_broken(column)
@@ -340,10 +335,10 @@ def _breakable_characters(word: str) -> Iterator[str]:
         yield r"\penalty500{}" if character.isalnum() else r"\allowbreak{}"
 
 
-def _cell(cell: Cell, letters: Mapping[str, str]) -> str:
-    if not isinstance(cell, NumberCell):
-        return escape(cell_text(cell))
-    text, interval = (escape(part) for part in value_and_interval(cell))
+def _cell(cell: document.Cell, letters: Mapping[str, str]) -> str:
+    if not isinstance(cell, document.NumberCell):
+        return escape(document.cell_text(cell))
+    text, interval = (escape(part) for part in document.value_and_interval(cell))
     text = rf"\textbf{{{text}}}" if cell.best else text
     text += f" {interval}" if interval else ""
     superscript = cell.superscript(letters)

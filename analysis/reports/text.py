@@ -9,17 +9,7 @@ from itertools import takewhile
 from math import isnan
 from textwrap import wrap
 
-from hsfiq.analysis.reports.document import (
-    DASH,
-    MINUS,
-    Cell,
-    Document,
-    NumberCell,
-    Section,
-    Table,
-    bounds_text,
-    number_text,
-)
+from hsfiq.analysis.reports import document
 
 WIDTH = 100
 INDENT = GAP = "  "
@@ -31,19 +21,19 @@ SIMULATED = "SIMULATED: these figures describe a simulation, not people."
 INTERVALS = "Intervals: 95%, by resampling; --json has the method of each."
 
 
-def to_text(document: Document, *closing: str) -> str:
+def to_text(report: document.Document, *closing: str) -> str:
     """Lines of at most `WIDTH` characters (unless a word is longer), without a final newline.
 
     Charts are left out, since tables have their figures, and so are the methods.
     """
-    simulated = [SIMULATED] if document.simulated else []
-    caveats = [f"{heading}: {text}" for heading, text in document.caveats]
-    head = "\n".join(map(folded, (document.title, document.summary, *simulated, *caveats)))
-    blocks = (head, sections_text(document.sections), "\n".join(map(folded, closing)))
+    simulated = [SIMULATED] if report.simulated else []
+    caveats = [f"{heading}: {text}" for heading, text in report.caveats]
+    head = "\n".join(map(folded, (report.title, report.summary, *simulated, *caveats)))
+    blocks = (head, sections_text(report.sections), "\n".join(map(folded, closing)))
     return "\n\n".join(block for block in blocks if block)
 
 
-def sections_text(sections: Iterable[Section]) -> str:
+def sections_text(sections: Iterable[document.Section]) -> str:
     blocks = (list(section_lines(section)) for section in sections)
     return "\n\n".join("\n".join(map(folded, block)) for block in blocks if block)
 
@@ -64,7 +54,7 @@ def folded(text: str) -> str:
     return "\n".join(lines)
 
 
-def section_lines(section: Section) -> Iterator[str]:
+def section_lines(section: document.Section) -> Iterator[str]:
     """The title, then sentences and tables; nothing of methods, or if there are charts alone."""
     if section.title.startswith("Methods"):
         return
@@ -72,13 +62,13 @@ def section_lines(section: Section) -> Iterator[str]:
     for block in section.blocks:
         if isinstance(block, str):
             lines.append(INDENT + block)
-        elif isinstance(block, Table):
+        elif isinstance(block, document.Table):
             lines += table_lines(block, has_caption=block.caption != section.title)
     if lines:
         yield from (section.title, *lines)
 
 
-def table_lines(table: Table, *, has_caption: bool = True) -> Iterator[str]:
+def table_lines(table: document.Table, *, has_caption: bool = True) -> Iterator[str]:
     """The caption, the rows below their headings, then notes and why figures are undefined."""
     if not table.rows:
         return
@@ -127,17 +117,17 @@ class TextColumn:
         return text.ljust(self.width) if self.is_text else text.rjust(self.width)
 
 
-def columns_of(table: Table, letters: Mapping[str, str]) -> Iterator[TextColumn]:
+def columns_of(table: document.Table, letters: Mapping[str, str]) -> Iterator[TextColumn]:
     for place, column in enumerate(table.columns):
         cells = tuple(marked_text(row[place], letters) for row in table.rows)
         yield TextColumn(column.title, cells, table.is_text(place))
 
 
-def counts_of(table: Table) -> Iterator[TextColumn]:
+def counts_of(table: document.Table) -> Iterator[TextColumn]:
     """The n and the clusters of each row's figures, unless the table counts them itself."""
     if any(isinstance(cell, int) for row in table.rows for cell in row):
         return
-    rows = [[cell for cell in row if isinstance(cell, NumberCell)] for row in table.rows]
+    rows = [[cell for cell in row if isinstance(cell, document.NumberCell)] for row in table.rows]
     n = [[cell.n for cell in row if cell.n is not None] for row in rows]
     clusters = [[cell.ci.n_clusters for cell in row if cell.ci is not None] for row in rows]
     for title, counts in (("n", n), ("clusters", clusters)):
@@ -180,13 +170,13 @@ def lines_of(columns: Sequence[TextColumn]) -> Iterator[str]:
         yield GAP.join(padded)
 
 
-def marked_text(cell: Cell, letters: Mapping[str, str]) -> str:
+def marked_text(cell: document.Cell, letters: Mapping[str, str]) -> str:
     """A cell with its interval, its marks and, if it is undefined, the letter of its reason."""
-    if not isinstance(cell, NumberCell):
+    if not isinstance(cell, document.NumberCell):
         return f"{cell:,}" if isinstance(cell, int) else cell
     why = f" ({letters[cell.why_undefined]})" if cell.why_undefined else ""
     if isnan(cell.value):
         return f"undefined{why}"
-    interval = f" {bounds_text(cell.bounds, cell.style, DIGITS)}" if cell.bounds else ""
-    text = f"{number_text(cell.value, cell.style, DIGITS)}{interval}{cell.stars}{why}"
-    return text.replace(MINUS, "-").replace(DASH, "undefined")
+    interval = f" {document.bounds_text(cell.bounds, cell.style, DIGITS)}" if cell.bounds else ""
+    text = f"{document.number_text(cell.value, cell.style, DIGITS)}{interval}{cell.stars}{why}"
+    return text.replace(document.MINUS, "-").replace(document.DASH, "undefined")

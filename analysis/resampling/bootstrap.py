@@ -25,19 +25,7 @@ from hsfiq.analysis.data.columns import looked_up
 from hsfiq.analysis.data.provenance import SharedTriplets, triplets_of
 from hsfiq.analysis.data.release import Release
 from hsfiq.analysis.json_results import UNDEFINED, BoolArray, FloatArray, JsonRecord
-from hsfiq.analysis.resampling.intervals import (
-    ROUNDING,
-    Bounds,
-    ConfidenceInterval,
-    IntArray,
-    Spread,
-    effective_number,
-    mean_spread,
-    one_way_spread,
-    student_interval,
-    student_p,
-    two_way_spread,
-)
+from hsfiq.analysis.resampling import intervals
 from hsfiq.errors import UnreadableInput
 
 # Clusters of rows: the answers of a participant, those about a triplet, or those of both.
@@ -101,7 +89,7 @@ class Clusters:
             )
         return numbers.to_numpy(dtype=np.intp)
 
-    def sizes_of(self, rows: pd.DataFrame, chosen: BoolArray | None = None) -> IntArray:
+    def sizes_of(self, rows: pd.DataFrame, chosen: BoolArray | None = None) -> intervals.IntArray:
         """How many of some rows each of their clusters has; `chosen` takes some of them."""
         return sizes_in(self.codes_of(rows), chosen)
 
@@ -136,7 +124,7 @@ class Pairs:
         """The number of each row's pair."""
         return self._last.of(rows, lambda rows: np.searchsorted(self.known, self._numbers(rows)))
 
-    def sizes_of(self, rows: pd.DataFrame, chosen: BoolArray | None = None) -> IntArray:
+    def sizes_of(self, rows: pd.DataFrame, chosen: BoolArray | None = None) -> intervals.IntArray:
         return sizes_in(self.codes_of(rows), chosen)
 
     def _numbers(self, rows: pd.DataFrame) -> NDArray[np.intp]:
@@ -171,11 +159,11 @@ class Groups:
         """The group number of each row."""
         return self.group[self.clusters.codes_of(rows)]
 
-    def sizes_of(self, rows: pd.DataFrame, chosen: BoolArray | None = None) -> IntArray:
+    def sizes_of(self, rows: pd.DataFrame, chosen: BoolArray | None = None) -> intervals.IntArray:
         return self.clusters.sizes_of(rows, chosen)
 
 
-def sizes_in(codes: NDArray[np.intp], chosen: BoolArray | None) -> IntArray:
+def sizes_in(codes: NDArray[np.intp], chosen: BoolArray | None) -> intervals.IntArray:
     """The count of each code that occurs among the chosen ones; `codes` are (n,), from 0."""
     numbers = np.bincount(codes[slice(None) if chosen is None else chosen])
     return numbers[numbers > 0]
@@ -211,7 +199,7 @@ class Resamples:
     n: int
     seed: tuple[int, int]
     clusters: Clusters | Groups | None
-    sizes: IntArray = field(repr=False)
+    sizes: intervals.IntArray = field(repr=False)
     _kept: list[NDArray[np.uint16]] = field(default_factory=list, repr=False)
 
     def codes(self, rows: pd.DataFrame) -> NDArray[np.intp]:
@@ -266,7 +254,9 @@ class Resamples:
     def size(self, rows: pd.DataFrame) -> int:
         return len(rows) if self.clusters is None else self.clusters.size
 
-    def mean_spread(self, rows: pd.DataFrame, errors: FloatArray, chosen: BoolArray) -> Spread:
+    def mean_spread(
+        self, rows: pd.DataFrame, errors: FloatArray, chosen: BoolArray
+    ) -> intervals.Spread:
         """The spread of a mean whose rows' errors, (n,), are independent between clusters."""
         codes = np.arange(len(rows))
         if self.clusters is not None:
@@ -274,9 +264,11 @@ class Resamples:
             codes = (each.clusters if isinstance(each, Groups) else each).codes_of(rows)
         sizes = np.bincount(codes[chosen])
         sums = np.bincount(codes[chosen], errors[chosen]).astype(np.float64)
-        return mean_spread(sums[sizes > 0], sizes[sizes > 0])
+        return intervals.mean_spread(sums[sizes > 0], sizes[sizes > 0])
 
-    def sizes_of(self, rows: pd.DataFrame | None, chosen: BoolArray | None = None) -> IntArray:
+    def sizes_of(
+        self, rows: pd.DataFrame | None, chosen: BoolArray | None = None
+    ) -> intervals.IntArray:
         """How many of some rows each of their clusters has.
 
         None for all rows. `chosen` takes some of them.
@@ -419,12 +411,12 @@ class Bootstrap:
         statistics: FloatArray,
         rows: pd.DataFrame | None = None,
         chosen: BoolArray | None = None,
-    ) -> Spread:
+    ) -> intervals.Spread:
         """The spread of a statistic, (length,); the rows are as for `interval`."""
         blocks = np.split(statistics[1:], len(self.parts))
         return _combined(
             [
-                one_way_spread(_variance(block), part.sizes_of(rows, chosen))
+                intervals.one_way_spread(_variance(block), part.sizes_of(rows, chosen))
                 for part, block in zip(self.parts, blocks, strict=True)
             ]
         )
@@ -442,15 +434,15 @@ class Bootstrap:
         self, statistics: FloatArray, rows: pd.DataFrame | None = None, null: float = 0.0
     ) -> float:
         """The two-sided p of Student's t that a statistic, (length,), is `null`; or NaN."""
-        return student_p(float(statistics[0]) - null, self.spread(statistics, rows))
+        return intervals.student_p(float(statistics[0]) - null, self.spread(statistics, rows))
 
     def interval(
         self,
         statistics: FloatArray,
         rows: pd.DataFrame | None = None,
         chosen: BoolArray | None = None,
-        bounds: Bounds | None = None,
-    ) -> ConfidenceInterval:
+        bounds: intervals.Bounds | None = None,
+    ) -> intervals.ConfidenceInterval:
         """Student's interval of a statistic, with the variance of its resamples.
 
         Args:
@@ -467,7 +459,7 @@ class Bootstrap:
 
     def mean_spread(
         self, rows: pd.DataFrame, errors: FloatArray, chosen: BoolArray | None = None
-    ) -> Spread:
+    ) -> intervals.Spread:
         """The spread of a mean, a rate, or a difference of these, without resamples.
 
         Args:
@@ -483,8 +475,8 @@ class Bootstrap:
         rows: pd.DataFrame,
         errors: FloatArray,
         chosen: BoolArray | None = None,
-        bounds: Bounds | None = None,
-    ) -> ConfidenceInterval:
+        bounds: intervals.Bounds | None = None,
+    ) -> intervals.ConfidenceInterval:
         """Student's interval of a statistic with `mean_spread`; `bounds` as for `interval`."""
         spread = self.mean_spread(rows, errors, chosen)
         return self._interval(mean, spread, "clustered", rows, chosen, bounds, np.zeros(0))
@@ -492,32 +484,32 @@ class Bootstrap:
     def _interval(
         self,
         estimate: float,
-        spread: Spread,
+        spread: intervals.Spread,
         kind: Literal["bootstrap", "clustered"],
         rows: pd.DataFrame | None,
         chosen: BoolArray | None,
-        bounds: Bounds | None,
+        bounds: intervals.Bounds | None,
         resampled: FloatArray,
-    ) -> ConfidenceInterval:
+    ) -> intervals.ConfidenceInterval:
         sizes = [part.sizes_of(rows, chosen) for part in self.parts]
-        return student_interval(
+        return intervals.student_interval(
             estimate,
             resampled,
             spread,
             method=f"Student's t, {'two-way ' if len(self.parts) > 1 else ''}{kind} variance",
             unit=self.unit.replace("-", " x "),
             n_clusters=min(map(len, sizes)),
-            n_effective=min(map(effective_number, sizes)),
+            n_effective=min(map(intervals.effective_number, sizes)),
             seed=self.seed,
             bounds=bounds,
         )
 
-    def undefined_interval(self, rows: pd.DataFrame) -> ConfidenceInterval:
+    def undefined_interval(self, rows: pd.DataFrame) -> intervals.ConfidenceInterval:
         """The interval of a statistic that is undefined in every resample of these rows."""
         return self.interval(np.full(self.length, np.nan), rows)
 
 
-def sizes_of_rows(rows: pd.DataFrame, clusters: Clusters | Groups | None) -> IntArray:
+def sizes_of_rows(rows: pd.DataFrame, clusters: Clusters | Groups | None) -> intervals.IntArray:
     """The number of rows in each cluster; rows are clusters of their own if that is None."""
     return np.ones(len(rows), dtype=np.int64) if clusters is None else clusters.sizes_of(rows)
 
@@ -538,7 +530,7 @@ def errors_of_mean(values: FloatArray | BoolArray, counted: FloatArray | BoolArr
     n = float(counted.sum())
     mean = float(values.sum()) / n if n else UNDEFINED
     errors = np.asarray((values - mean * counted) / (n or UNDEFINED), dtype=np.float64)
-    return np.where(np.abs(errors) > ROUNDING / max(1.0, n), errors, 0.0)
+    return np.where(np.abs(errors) > intervals.ROUNDING / max(1.0, n), errors, 0.0)
 
 
 def indicator_matrix(codes: NDArray[np.intp], size: int) -> sparse.csr_array:
@@ -572,12 +564,12 @@ def _alone(clusters: Clusters) -> Clusters | Groups:
     return clusters if few else Groups.of_clusters(clusters, 0, MOST_ALONE)
 
 
-def _combined(spreads: Sequence[Spread]) -> Spread:
+def _combined(spreads: Sequence[intervals.Spread]) -> intervals.Spread:
     """The spread of a statistic from its spreads over the parts."""
     if len(spreads) == 1:
         return spreads[0]
     participants, triplets, pairs = spreads
-    return two_way_spread(participants, triplets, pairs.variance)
+    return intervals.two_way_spread(participants, triplets, pairs.variance)
 
 
 def _variance(resampled: FloatArray) -> float:
@@ -605,7 +597,7 @@ class Estimate(JsonRecord):
 
     value: float
     n: int
-    ci: ConfidenceInterval | None = None
+    ci: intervals.ConfidenceInterval | None = None
     reason: str | None = None
 
 
@@ -615,7 +607,7 @@ def group_means(
     groups: NDArray[Any] | pd.Series[Any],
     names: Sequence[Hashable],
     bootstrap: Bootstrap,
-    bounds: Bounds | None,
+    bounds: intervals.Bounds | None,
 ) -> dict[Any, Estimate]:
     """Average (n,) finite values by the group of each row.
 

@@ -30,19 +30,13 @@ from hsfiq.analysis.json_results import (
     json_number,
     with_reason,
 )
+from hsfiq.analysis.resampling import intervals
 from hsfiq.analysis.resampling.bootstrap import (
     Bootstrap,
     Estimate,
     errors_of_mean,
     indicator_matrix,
     ratio,
-)
-from hsfiq.analysis.resampling.intervals import (
-    CORRELATION,
-    LEVEL,
-    NO_SPREAD,
-    ConfidenceInterval,
-    with_interval,
 )
 from hsfiq.analysis.resampling.permutation import (
     Difference,
@@ -79,14 +73,14 @@ class Correlation(JsonRecord):
     n: int
     n_clusters: int
     reason: str | None = None
-    ci: ConfidenceInterval | None = None
+    ci: intervals.ConfidenceInterval | None = None
     independent_ci: tuple[float, float] = (UNDEFINED, UNDEFINED)
     p_clustered: float = UNDEFINED
 
     def to_json(self) -> dict[str, object]:
         fields = super().to_json()
         if "reason" not in fields and self.ci is not None and isnan(self.p_clustered):
-            fields["reason"] = NO_SPREAD
+            fields["reason"] = intervals.NO_SPREAD
         return fields
 
 
@@ -105,7 +99,7 @@ def spearman(
     ci, p_clustered = None, UNDEFINED
     if bootstrap is not None:
         resampled = resampled_spearman(bootstrap, table, x, y)
-        ci = bootstrap.interval(resampled, table, bounds=CORRELATION)
+        ci = bootstrap.interval(resampled, table, bounds=intervals.CORRELATION)
         p_clustered = bootstrap.p(resampled, table)
     if reason is not None:
         return Correlation(UNDEFINED, UNDEFINED, n, n_clusters, reason, ci)
@@ -156,7 +150,7 @@ def bonett_wright(rho: float, n: int) -> tuple[float, float]:
         return (-1.0, 1.0)
     if abs(rho) >= 1:
         return (rho, rho)
-    half = float(stats.norm.ppf((1 + LEVEL) / 2)) * sqrt((1 + rho**2 / 2) / (n - 3))
+    half = float(stats.norm.ppf((1 + intervals.LEVEL) / 2)) * sqrt((1 + rho**2 / 2) / (n - 3))
     return (tanh(atanh(rho) - half), tanh(atanh(rho) + half))
 
 
@@ -175,19 +169,19 @@ class WithinParticipant(JsonRecord):
 
     mean: float
     n_participants: int
-    mean_ci: ConfidenceInterval | None
+    mean_ci: intervals.ConfidenceInterval | None
     mean_reason: str | None
     centred: float
     n: int
-    centred_ci: ConfidenceInterval | None
+    centred_ci: intervals.ConfidenceInterval | None
     centred_reason: str | None
 
     def to_json(self) -> dict[str, object]:
         mean = {"rho": json_number(self.mean), "n_participants": self.n_participants}
         centred = {"rho": json_number(self.centred), "n": self.n}
         return {
-            "mean": with_interval(mean, self.mean_ci, self.mean_reason),
-            "centred": with_interval(centred, self.centred_ci, self.centred_reason),
+            "mean": intervals.with_interval(mean, self.mean_ci, self.mean_reason),
+            "centred": intervals.with_interval(centred, self.centred_ci, self.centred_reason),
         }
 
 
@@ -210,7 +204,7 @@ def within_participant(
     if bootstrap is not None:
         mean_ci = _mean_interval(rhos, sets, bootstrap)
         centred_ci = bootstrap.interval(
-            resampled_spearman(bootstrap, centred, x, y), centred, bounds=CORRELATION
+            resampled_spearman(bootstrap, centred, x, y), centred, bounds=intervals.CORRELATION
         )
     no_rhos = f"no participant has {MIN_SETS} sets with neither side constant"
     return WithinParticipant(
@@ -242,7 +236,7 @@ def participant_rhos(table: pd.DataFrame) -> pd.Series[float]:
 
 def _mean_interval(
     rhos: pd.Series[float], sets: pd.DataFrame, bootstrap: Bootstrap
-) -> ConfidenceInterval:
+) -> intervals.ConfidenceInterval:
     if bootstrap.unit != "participant":
         bootstrap = Bootstrap.of_rows(
             sets,
@@ -252,7 +246,7 @@ def _mean_interval(
         )
     rows = pd.DataFrame({"participant_id": rhos.index})
     errors = errors_of_mean(np.asarray(rhos, dtype=np.float64), np.ones(len(rhos)))
-    return bootstrap.mean_interval(float(rhos.mean()), rows, errors, bounds=CORRELATION)
+    return bootstrap.mean_interval(float(rhos.mean()), rows, errors, bounds=intervals.CORRELATION)
 
 
 # Normality of one variable: Shapiro-Wilk, as in the papers, and a second test for large N.
@@ -591,7 +585,7 @@ def _mean(
         return Estimate(UNDEFINED, 0, None, NO_CORRELATION if n_groups else NO_GROUP)
     resampled = groups.resampled(bootstrap, by_query)
     rows = groups.rows_of(defined, bootstrap)
-    interval = bootstrap.interval(resampled, rows, bounds=CORRELATION)
+    interval = bootstrap.interval(resampled, rows, bounds=intervals.CORRELATION)
     return Estimate(float(resampled[0]), int(defined.sum()), interval)
 
 

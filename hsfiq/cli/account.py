@@ -11,18 +11,7 @@ from typing import Annotated
 import typer
 
 from hsfiq.actors import Action, Role
-from hsfiq.cli.common import (
-    DatabaseOption,
-    JsonOption,
-    UrlOption,
-    open_chosen,
-    print_result,
-    print_text,
-    record_command,
-    requires,
-    root_of_links,
-    table_text,
-)
+from hsfiq.cli import common
 from hsfiq.errors import UnreadableInput
 
 app = typer.Typer(help="Who may log in to the studio, and with which role.", no_args_is_help=True)
@@ -36,20 +25,20 @@ DaysOption = Annotated[int, typer.Option(help="How long the link is valid.", min
 
 @app.command("list", epilog="Example: hsfiq account list --json")
 def list_accounts(
-    ctx: typer.Context, database: DatabaseOption = None, as_json: JsonOption = False
+    ctx: typer.Context, database: common.DatabaseOption = None, as_json: common.JsonOption = False
 ) -> None:
     """List the accounts with their roles and states."""
     from hsfiq.access import accounts, state_of
 
     now = datetime.now(UTC)
-    with open_chosen(ctx, database, create=False).reading() as session:
+    with common.open_chosen(ctx, database, create=False).reading() as session:
         facts = [
             {"name": each.name, "role": each.role, "state": state_of(each, now)}
             for each in accounts(session)
         ]
-    text = table_text(("name", "role", "state"), [tuple(each.values()) for each in facts])
+    text = common.table_text(("name", "role", "state"), [tuple(each.values()) for each in facts])
     empty = "no account yet: set the owner's password, hsfiq account password"
-    print_result({"accounts": facts}, text or empty, as_json=as_json)
+    common.print_result({"accounts": facts}, text or empty, as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq account invite kim --role analyst")
@@ -58,9 +47,9 @@ def invite(
     name: NameArgument,
     role: RoleOption,
     days: DaysOption = 7,
-    url: UrlOption = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    url: common.UrlOption = None,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Add an account, and print a link to set its password.
 
@@ -69,10 +58,10 @@ def invite(
     from hsfiq.access import about_account, link_expiry
     from hsfiq.access import invite as invite_account
 
-    root, expires_at = root_of_links(url), link_expiry(datetime.now(UTC), days)
-    with open_chosen(ctx, database, create=False).writing() as session:
+    root, expires_at = common.root_of_links(url), link_expiry(datetime.now(UTC), days)
+    with common.open_chosen(ctx, database, create=False).writing() as session:
         token = invite_account(session, name, role, expires_at)
-        record_command(session, Action.ACCOUNT_INVITE, about=about_account(name, role))
+        common.record_command(session, Action.ACCOUNT_INVITE, about=about_account(name, role))
     print_link(name, root, token, expires_at, as_json=as_json)
 
 
@@ -81,9 +70,9 @@ def reset(
     ctx: typer.Context,
     name: NameArgument,
     days: DaysOption = 7,
-    url: UrlOption = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    url: common.UrlOption = None,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Forget an account's password, and print a new link.
 
@@ -92,23 +81,23 @@ def reset(
     from hsfiq.access import about_account, link_expiry
     from hsfiq.access import reset as reset_account
 
-    root, expires_at = root_of_links(url), link_expiry(datetime.now(UTC), days)
-    with open_chosen(ctx, database, create=False).writing() as session:
+    root, expires_at = common.root_of_links(url), link_expiry(datetime.now(UTC), days)
+    with common.open_chosen(ctx, database, create=False).writing() as session:
         token = reset_account(session, name, expires_at)
-        record_command(session, Action.ACCOUNT_RESET, about=about_account(name))
+        common.record_command(session, Action.ACCOUNT_RESET, about=about_account(name))
     print_link(name, root, token, expires_at, as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq account disable kim")
-def disable(ctx: typer.Context, name: NameArgument, database: DatabaseOption = None) -> None:
+def disable(ctx: typer.Context, name: NameArgument, database: common.DatabaseOption = None) -> None:
     """Let nobody in with this account; its logins end at once. `reset` enables it again."""
     from hsfiq.access import about_account
     from hsfiq.access import disable as disable_account
 
-    with open_chosen(ctx, database, create=False).writing() as session:
+    with common.open_chosen(ctx, database, create=False).writing() as session:
         disable_account(session, name)
-        record_command(session, Action.ACCOUNT_DISABLE, about=about_account(name))
-    print_text(f"account {name} is disabled, and its logins have ended")
+        common.record_command(session, Action.ACCOUNT_DISABLE, about=about_account(name))
+    common.print_text(f"account {name} is disabled, and its logins have ended")
 
 
 @app.command(epilog="Example: hsfiq account role kim helper")
@@ -116,21 +105,21 @@ def role(
     ctx: typer.Context,
     name: NameArgument,
     new_role: Annotated[Role, typer.Argument(metavar="ROLE", help="owner, analyst or helper.")],
-    database: DatabaseOption = None,
+    database: common.DatabaseOption = None,
 ) -> None:
     """Give an account another role, also in logins that it has now."""
     from hsfiq.access import about_account, change_role
 
-    with open_chosen(ctx, database, create=False).writing() as session:
+    with common.open_chosen(ctx, database, create=False).writing() as session:
         change_role(session, name, new_role)
-        record_command(session, Action.ACCOUNT_ROLE, about=about_account(name, new_role))
-    print_text(f"account {name} has the role {new_role}")
+        common.record_command(session, Action.ACCOUNT_ROLE, about=about_account(name, new_role))
+    common.print_text(f"account {name} has the role {new_role}")
 
 
 def print_link(name: str, root: str, token: str, expires_at: datetime, *, as_json: bool) -> None:
     link = f"{root}/owner/link/{token}"
     result = {"name": name, "link": link, "expires_at": expires_at.isoformat(timespec="seconds")}
-    print_result(
+    common.print_result(
         result, f"{link}\nvalid once, until {expires_at:%Y-%m-%d %H:%M} UTC", as_json=as_json
     )
 
@@ -142,7 +131,7 @@ def password(
         Path | None,
         typer.Option("--from-file", metavar="FILE", help="Read it from a file's first line."),
     ] = None,
-    database: DatabaseOption = None,
+    database: common.DatabaseOption = None,
 ) -> None:
     """Set the owner's password, and end the owner's logins.
 
@@ -152,7 +141,7 @@ def password(
     from hsfiq.readers.files import read_text
 
     # Opened before the prompt, so that a missing database is reported first.
-    opened = open_chosen(ctx, database, create=False)
+    opened = common.open_chosen(ctx, database, create=False)
     if from_file is not None:
         lines = read_text(from_file).splitlines()
         chosen = lines[0] if lines else ""
@@ -167,12 +156,12 @@ def password(
                 "there is neither a terminal nor a password",
                 "use a terminal, or --from-file FILE",
             )
-    with requires("annotate"):
+    with common.requires("annotate"):
         password_hash = new_hash(chosen)
     with opened.writing() as session:
         set_owner_password(session, password_hash)
-        record_command(session, Action.PASSWORD_SET, about="owner")
-    print_text("the owner's password is set; log in at /owner")
+        common.record_command(session, Action.PASSWORD_SET, about="owner")
+    common.print_text("the owner's password is set; log in at /owner")
 
 
 # `hsfiq secret`: the file of the key that signs cookies.
@@ -186,7 +175,7 @@ secret_app = typer.Typer(
 def create(
     ctx: typer.Context,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The new file.")],
-    database: DatabaseOption = None,
+    database: common.DatabaseOption = None,
 ) -> None:
     """Move the signing key from the database to a new file.
 
@@ -195,8 +184,8 @@ def create(
     from hsfiq.access import VARIABLE, create_file
     from hsfiq.actors import command_line
 
-    create_file(open_chosen(ctx, database, create=False), file, command_line())
-    print_text(f"{file}: holds the signing key; start the server with {VARIABLE}={file}")
+    create_file(common.open_chosen(ctx, database, create=False), file, command_line())
+    common.print_text(f"{file}: holds the signing key; start the server with {VARIABLE}={file}")
 
 
 @secret_app.command(epilog="Example: hsfiq secret rotate --forget")
@@ -213,7 +202,7 @@ def rotate(
             help="The last key is not valid any more: everybody follows their link again.",
         ),
     ] = False,
-    database: DatabaseOption = None,
+    database: common.DatabaseOption = None,
 ) -> None:
     """Put a new signing key into the file.
 
@@ -226,9 +215,9 @@ def rotate(
     chosen = file or (Path(named) if named else None)
     if chosen is None:
         raise UnreadableInput("FILE", f"none is named, and {VARIABLE} is not set")
-    opened = open_chosen(ctx, database, create=False)
+    opened = common.open_chosen(ctx, database, create=False)
     with opened.writing() as session:
         about = "the last key is not valid any more" if forget else ""
-        record_command(session, Action.SECRET_ROTATE, about=about)
+        common.record_command(session, Action.SECRET_ROTATE, about=about)
         rotate_keys(chosen, forget=forget)
-    print_text(f"{chosen}: holds a new signing key; start the server again")
+    common.print_text(f"{chosen}: holds a new signing key; start the server again")

@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hsfiq.actors import Action
-from hsfiq.cli.common import (
-    DatabaseOption,
-    JsonOption,
-    database_url,
-    print_result,
-    record_in,
-    warn_of_password,
-)
+from hsfiq.cli import common
 from hsfiq.errors import NothingToDo
 from hsfiq.text import count_text
 
@@ -32,7 +25,7 @@ app = typer.Typer(
 
 @app.command(epilog="Example: hsfiq db upgrade --database postgresql://localhost/hsfiq")
 def upgrade(
-    ctx: typer.Context, database: DatabaseOption = None, as_json: JsonOption = False
+    ctx: typer.Context, database: common.DatabaseOption = None, as_json: common.JsonOption = False
 ) -> None:
     """Create the database, or upgrade it to the newest schema."""
     from hsfiq.db import schema
@@ -46,14 +39,14 @@ def upgrade(
     change = f"already at {after}"
     if before != after:
         change = f"{before or 'empty'} -> {after}"
-        record_in(url, Action.DB_UPGRADE, change)
+        common.record_in(url, Action.DB_UPGRADE, change)
     result = {"before": before, "revision": after}
-    print_result(result, f"{shown_url(url)}: {change}", as_json=as_json)
+    common.print_result(result, f"{shown_url(url)}: {change}", as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq db current")
 def current(
-    ctx: typer.Context, database: DatabaseOption = None, as_json: JsonOption = False
+    ctx: typer.Context, database: common.DatabaseOption = None, as_json: common.JsonOption = False
 ) -> None:
     """Print the schema revision of the database."""
     from hsfiq.db import schema
@@ -65,11 +58,13 @@ def current(
     newest = schema.head_revision()
     note = "the newest" if revision == newest else f"the newest is {newest}: run `hsfiq db upgrade`"
     line = f"{shown_url(url)}: {revision or 'no revision'} ({note})"
-    print_result({"revision": revision, "newest": newest}, line, as_json=as_json)
+    common.print_result({"revision": revision, "newest": newest}, line, as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq db check")
-def check(ctx: typer.Context, database: DatabaseOption = None, as_json: JsonOption = False) -> None:
+def check(
+    ctx: typer.Context, database: common.DatabaseOption = None, as_json: common.JsonOption = False
+) -> None:
     """Compare the database's tables with those of this version.
 
     The exit code is 1 if they differ.
@@ -89,15 +84,15 @@ def check(ctx: typer.Context, database: DatabaseOption = None, as_json: JsonOpti
     if different:
         raise NothingToDo(f"{shown_url(url)}: the tables differ: {'; '.join(different)}")
     line = f"{shown_url(url)}: at {revision}, and the tables match it"
-    print_result({"revision": revision}, line, as_json=as_json)
+    common.print_result({"revision": revision}, line, as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq db backup backups/2026-03-01.backup")
 def backup(
     ctx: typer.Context,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The new file.")],
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Write the database to a new file and verify it.
 
@@ -106,19 +101,19 @@ def backup(
     """
     from hsfiq.backup import back_up
 
-    url = database_url(ctx, database)
+    url = common.database_url(ctx, database)
     done = back_up(url, file)
-    record_in(url, Action.DB_BACKUP)
+    common.record_in(url, Action.DB_BACKUP)
     line = f"{file}: {described(done.contents)}; {done.size:,} bytes, sha256 {done.sha256}"
-    print_result(done.facts(), line, as_json=as_json)
+    common.print_result(done.facts(), line, as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq db restore old.backup --database sqlite:///restored.db")
 def restore(
     ctx: typer.Context,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of `hsfiq db backup`.")],
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Restore a backup into an empty database.
 
@@ -128,12 +123,12 @@ def restore(
     from hsfiq.db.failures import shown_url
     from hsfiq.db.schema import head_revision
 
-    url = database_url(ctx, database)
+    url = common.database_url(ctx, database)
     contents = restore_backup(file, url)
-    record_in(url, Action.DB_RESTORE)
+    common.record_in(url, Action.DB_RESTORE)
     note = "" if contents.revision == head_revision() else "; run `hsfiq db upgrade`"
     line = f"{shown_url(url)}: {described(contents)}{note}"
-    print_result({"database": shown_url(url)} | contents.facts(), line, as_json=as_json)
+    common.print_result({"database": shown_url(url)} | contents.facts(), line, as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq db copy sqlite:///hsfiq.db postgresql://localhost/hsfiq")
@@ -143,7 +138,7 @@ def copy(
         str,
         typer.Argument(metavar="TO", help="A new SQLite file or an empty PostgreSQL database."),
     ],
-    as_json: JsonOption = False,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Copy a database into an empty one of either kind.
 
@@ -154,16 +149,16 @@ def copy(
     from hsfiq.db.failures import shown_url
 
     for url in (source, target):
-        warn_of_password(url)
+        common.warn_of_password(url)
     content = copy_database(source, target)
-    record_in(source, Action.DB_COPY, "to another database")
-    record_in(target, Action.DB_COPY, "from another database")
+    common.record_in(source, Action.DB_COPY, "to another database")
+    common.record_in(target, Action.DB_COPY, "from another database")
     tables = {name: {"rows": table.rows, "sha256": table.sha256} for name, table in content.items()}
     rows = sum(table.rows for table in content.values())
     counts = f"{count_text(rows, 'row')} in {count_text(len(tables), 'table')}"
     line = f"{shown_url(target)}: {counts}, equal to {shown_url(source)}"
     result = {"from": shown_url(source), "to": shown_url(target), "tables": tables}
-    print_result(result, line, as_json=as_json)
+    common.print_result(result, line, as_json=as_json)
 
 
 def described(contents: Contents) -> str:
@@ -181,7 +176,7 @@ def connected(ctx: typer.Context, database: str | None) -> tuple[str, Engine]:
     """The database's URL and an engine for it, disposed of when the command ends."""
     from hsfiq.db.engine import connect
 
-    url = database_url(ctx, database)
+    url = common.database_url(ctx, database)
     engine = connect(url)
     ctx.call_on_close(engine.dispose)
     return url, engine
@@ -192,7 +187,7 @@ def existing(ctx: typer.Context, database: str | None) -> tuple[str, Engine]:
     from hsfiq.db.failures import shown_url
     from hsfiq.db.sqlite import is_fresh_sqlite
 
-    url = database_url(ctx, database)
+    url = common.database_url(ctx, database)
     engine = connect_existing(url)
     ctx.call_on_close(engine.dispose)
     if is_fresh_sqlite(engine.url):

@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from hsfiq.cli.common import (
-    JsonOption,
-    existing_folder,
-    named_run,
-    print_result,
-    requires,
-    with_option_groups,
-)
+from hsfiq.cli import common
 from hsfiq.cli.images import image_root
 from hsfiq.cli.score import ScorerOptions, images_option
 from hsfiq.errors import UnreadableInput
@@ -105,7 +98,7 @@ class EvaluateOptions(ScorerOptions):
     seed: Annotated[
         int, typer.Option(min=0, help="The seed of the resamples and permutations.")
     ] = 0
-    as_json: JsonOption = False
+    as_json: common.JsonOption = False
 
     def uncertainty(self, compared: Mapping[str, tuple[Path, ...]]) -> UncertaintyRequest:
         from hsfiq.model.evaluation.uncertainty import UncertaintyRequest
@@ -147,7 +140,7 @@ def runs_of(given: Sequence[str] | None) -> Runs:
     files: list[Path] = []
     named: dict[str, tuple[Path, ...]] = {}
     for each in given or ():
-        name, names = named_run(each)
+        name, names = common.named_run(each)
         if name is None:
             files.append(Path(names))
         elif name in named:
@@ -189,13 +182,13 @@ def report_systems(
     from hsfiq.model.evaluation.systems_table import SystemsRequest, evaluate_systems
 
     if options.release is not None:
-        with requires("analysis"):
+        with common.requires("analysis"):
             from hsfiq.model.evaluation import comparison  # noqa: F401
     uncertainty = options.uncertainty({})
     uncertainty.check(benchmark, ())
     request = SystemsRequest(dict(runs.named), options.release, options.allow_missing)
     if options.table is not None:
-        with requires("analysis"):
+        with common.requires("analysis"):
             from hsfiq.model.evaluation.systems_table import require_table_file, write_tables
         require_table_file(options.table)
     report = evaluate_systems(benchmark, request, scorer, notes, uncertainty)
@@ -204,7 +197,7 @@ def report_systems(
         write_tables(options.table, report.tables, simulated=report.simulated)
         report.result["table"] = str(options.table)
         lines = [*lines, f"{options.table}: written"]
-    print_result(report.result, "\n".join(lines), as_json=options.as_json)
+    common.print_result(report.result, "\n".join(lines), as_json=options.as_json)
 
 
 RunOption = Annotated[
@@ -229,7 +222,7 @@ SubmissionOption = Annotated[
 
 
 @app.command(epilog="Example: hsfiq evaluate fashioniq --data fashion-iq --run sprc.json")
-@with_option_groups
+@common.with_option_groups
 def fashioniq(
     data: Annotated[Path, typer.Option(metavar="DIR", help="Holds captions/ and image_splits/.")],
     run: RunOption = None,
@@ -254,12 +247,14 @@ def fashioniq(
     """Recall@1/5/10/50 for each category, and their mean."""
     from hsfiq.model.evaluation import benchmarks
 
-    benchmark = benchmarks.fashioniq(existing_folder(data), category or (), split, corpus, captions)
+    benchmark = benchmarks.fashioniq(
+        common.existing_folder(data), category or (), split, corpus, captions
+    )
     report(benchmark, data, run, scorer, images, options)
 
 
 @app.command(epilog="Example: hsfiq evaluate cirr --data cirr_dataset --run recall.json")
-@with_option_groups
+@common.with_option_groups
 def cirr(
     data: Annotated[
         Path, typer.Option(metavar="DIR", help="Holds captions/ and image_splits/, or cirr/.")
@@ -280,12 +275,12 @@ def cirr(
     """
     from hsfiq.model.evaluation import benchmarks
 
-    benchmark = benchmarks.cirr(existing_folder(data), split)
+    benchmark = benchmarks.cirr(common.existing_folder(data), split)
     report(benchmark, data, run, scorer, images, options, submission)
 
 
 @app.command(epilog="Example: hsfiq evaluate circo --data CIRCO --run submission_val.json")
-@with_option_groups
+@common.with_option_groups
 def circo(
     data: Annotated[
         Path, typer.Option(metavar="DIR", help="Holds val.json, or annotations/ with it.")
@@ -314,12 +309,12 @@ def circo(
 
     if scorer is None and prompt != benchmarks.CAPTION:
         raise UnreadableInput("--prompt", "needs --checkpoint", "name that too, or leave it out")
-    benchmark = benchmarks.circo(existing_folder(data), split, prompt)
+    benchmark = benchmarks.circo(common.existing_folder(data), split, prompt)
     report(benchmark, data, run, scorer, images, options, submission)
 
 
 @app.command(epilog="Example: hsfiq evaluate drawn --checkpoint runs/drawn --split test")
-@with_option_groups
+@common.with_option_groups
 def drawn(
     run: RunOption = None,
     scorer: Annotated[
@@ -342,7 +337,7 @@ def drawn(
 
     It is the catalogue that the scorer was trained on, or without one that which recipes draw.
     """
-    with requires("model"):
+    with common.requires("model"):
         from hsfiq.model.evaluation.drawn import drawn_by_recipes, drawn_for_scorer
     if scorer is None:
         report(drawn_by_recipes(split), Path(), run, None, images, options)
@@ -382,7 +377,7 @@ def check_options(
         raise UnreadableInput("--out", "is for a scorer's own lists", "leave out --run or --out")
     if options.out.exists():
         raise UnreadableInput(str(options.out), "exists already", "name another file with --out")
-    existing_folder(options.out.parent)
+    common.existing_folder(options.out.parent)
 
 
 def report(
@@ -419,7 +414,7 @@ def report(
         request = None
         if scorer is not None:
             root = images or image_root(data)
-            with requires("model"):
+            with common.requires("model"):
                 from hsfiq.cli.training_bar import TrainingBar
                 from hsfiq.model.runtime import device_of
             bar = stack.enter_context(TrainingBar())
@@ -440,7 +435,7 @@ def report(
             name=first,
             allow_missing=options.allow_missing,
         )
-    print_result(evaluation.result, "\n".join(evaluation.lines), as_json=options.as_json)
+    common.print_result(evaluation.result, "\n".join(evaluation.lines), as_json=options.as_json)
 
 
 # `hsfiq evaluate judged` and `icir`: ranked lists on queries with judged images.
@@ -477,13 +472,13 @@ class JudgedOptions:
         ),
     ] = None
     seed: Annotated[int, typer.Option(min=0, help="The seed of the resamples.")] = 0
-    as_json: JsonOption = False
+    as_json: common.JsonOption = False
 
 
 @app.command(
     epilog="Example: hsfiq evaluate judged --queries queries.csv --qrels qrels.txt --run a.trec"
 )
-@with_option_groups
+@common.with_option_groups
 def judged(
     queries: Annotated[
         Path, typer.Option(metavar="FILE", help="query_id, and any of group, cluster, reference.")
@@ -511,7 +506,7 @@ def judged(
 
 
 @app.command(epilog="Example: hsfiq evaluate icir --data icir --run basic.jsonl")
-@with_option_groups
+@common.with_option_groups
 def icir(
     data: Annotated[
         Path,
@@ -523,11 +518,11 @@ def icir(
     """i-CIR: mAP over a database for each instance."""
     from hsfiq.readers.judged import read_icir
 
-    report_judged(read_icir(existing_folder(data)), options)
+    report_judged(read_icir(common.existing_folder(data)), options)
 
 
 def report_judged(judged_set: JudgedSet, options: JudgedOptions) -> None:
-    with requires("analysis"):
+    with common.requires("analysis"):
         from hsfiq.model.evaluation.judged import JudgedRequest, evaluate_judged
     request = JudgedRequest(
         runs=tuple(tuple(Path(name) for name in names.split(",")) for names in options.run),
@@ -538,7 +533,7 @@ def report_judged(judged_set: JudgedSet, options: JudgedOptions) -> None:
         allow_missing=options.allow_missing,
     )
     result, lines = evaluate_judged(judged_set, request)
-    print_result(result, "\n".join(lines), as_json=options.as_json)
+    common.print_result(result, "\n".join(lines), as_json=options.as_json)
 
 
 # `hsfiq evaluate fisd`, and drawing its aspects on garments.
@@ -551,11 +546,11 @@ class FisdOptions(ScorerOptions):
         typer.Option(metavar="FILE", help="Write the scorer's lists, as JSONL.", dir_okay=False),
     ] = None
     seed: Annotated[int, typer.Option(min=0, help="The seed of the resamples.")] = 0
-    as_json: JsonOption = False
+    as_json: common.JsonOption = False
 
 
 @app.command(epilog="Example: hsfiq evaluate fisd --data fisd-drawn --checkpoint runs/sprc")
-@with_option_groups
+@common.with_option_groups
 def fisd(
     data: Annotated[
         Path, typer.Option(metavar="DIR", help="Holds a file for each aspect, and images/.")
@@ -582,13 +577,13 @@ def fisd(
 
     if (scorer is None) == (not run):
         raise UnreadableInput("--run", "name ranked lists or a --checkpoint, one of the two")
-    benchmark = benchmarks.fisd(existing_folder(data))
-    with requires("analysis"):
+    benchmark = benchmarks.fisd(common.existing_folder(data))
+    with common.requires("analysis"):
         from hsfiq.model.evaluation.fisd import evaluate_fisd
     if scorer is None:
         report = evaluate_fisd(benchmark, data, run or (), None, options.seed)
     else:
-        with requires("model"):
+        with common.requires("model"):
             from hsfiq.cli.training_bar import TrainingBar
             from hsfiq.model.evaluation.evaluate import ScorerRequest
             from hsfiq.model.runtime import device_of
@@ -600,4 +595,4 @@ def fisd(
                 options.out,
             )
             report = evaluate_fisd(benchmark, data, (), request, options.seed)
-    print_result(report.result, "\n".join(report.lines), as_json=options.as_json)
+    common.print_result(report.result, "\n".join(report.lines), as_json=options.as_json)

@@ -13,16 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hsfiq.actors import Action
-from hsfiq.cli.common import (
-    DatabaseOption,
-    JsonOption,
-    StudyOption,
-    chosen_study,
-    open_chosen,
-    print_result,
-    record_afterwards,
-    releases_folder,
-)
+from hsfiq.cli import common
 from hsfiq.errors import UnreadableInput
 
 if TYPE_CHECKING:
@@ -61,7 +52,7 @@ class LeftOutName(StrEnum):
 @app.command(epilog="Example: hsfiq export --filter-invalid")
 def export(
     ctx: typer.Context,
-    study: StudyOption = None,
+    study: common.StudyOption = None,
     release: Annotated[
         str | None,
         typer.Option(
@@ -159,8 +150,8 @@ def export(
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing release.")] = False,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Write a study's answers as releases (HS and HP of pairs), each with its funnel."""
     from hsfiq.actors import command_line
@@ -181,18 +172,18 @@ def export(
         without=tuple(each.value for each in without or ()),
         publication=None if about is None else read_publication(about),
     )
-    opened = open_chosen(ctx, database, create=False)
+    opened = common.open_chosen(ctx, database, create=False)
     recorder = Recorder(opened, command_line())
     with opened.reading() as session:
-        row, kinds = chosen_study(session, study), [release] if release else None
+        row, kinds = common.chosen_study(session, study), [release] if release else None
         if is_explained:
             sources = sources_of(session, row, kinds, chosen, options, extras)
             print_explained(sources, as_json=as_json)
             return
         if report is not None:
             source = sources_of(session, row, kinds, chosen)[-1]
-            print_result(*report_answers(source, report, force=force), as_json=as_json)
-            record_afterwards(opened, Action.DATA_EXPORT, study=row.name, about="report")
+            common.print_result(*report_answers(source, report, force=force), as_json=as_json)
+            common.record_afterwards(opened, Action.DATA_EXPORT, study=row.name, about="report")
             return
         outcomes = export_releases(
             session,
@@ -201,7 +192,7 @@ def export(
             chosen,
             options,
             extras,
-            parent=out or releases_folder(),
+            parent=out or common.releases_folder(),
             folder=out if release else None,
             version=version,
             force=force,
@@ -211,7 +202,7 @@ def export(
     lines = "".join(f"\n\nnote: {note}" for note in notes)
     text = "\n\n".join(describe(outcome) for outcome in outcomes) + lines
     result = {"releases": [as_result(outcome) for outcome in outcomes], "notes": notes}
-    print_result(result, text, as_json=as_json)
+    common.print_result(result, text, as_json=as_json)
 
 
 def print_explained(sources: Sequence[Source], *, as_json: bool) -> None:
@@ -224,7 +215,7 @@ def print_explained(sources: Sequence[Source], *, as_json: bool) -> None:
         lines = funnel_lines(funnel, split, is_explained=True)
         texts.append("\n".join([f"{source.name}: nothing written", *lines]))
         results.append({"name": source.name, "kind": source.kind} | as_counts(funnel, split))
-    print_result({"releases": results}, "\n\n".join(texts), as_json=as_json)
+    common.print_result({"releases": results}, "\n\n".join(texts), as_json=as_json)
 
 
 def report_answers(source: Source, folder: Path, *, force: bool) -> tuple[dict[str, Any], str]:

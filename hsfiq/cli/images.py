@@ -13,20 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hsfiq.actors import Action
-from hsfiq.cli.common import (
-    DatabaseOption,
-    JsonOption,
-    chosen_study,
-    existing_folder,
-    images_root,
-    note,
-    one_name,
-    open_chosen,
-    print_result,
-    progress,
-    record_command,
-    requires,
-)
+from hsfiq.cli import common
 from hsfiq.errors import NothingToDo, UnreadableInput
 from hsfiq.images.check import NOT_DECODED
 from hsfiq.signals import Signals
@@ -89,8 +76,8 @@ def check(
             help="Of a study: show changed and new files as they are now; record their digests.",
         ),
     ] = False,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Find missing, broken and changed images.
 
@@ -110,7 +97,7 @@ def check(
         what = "--images, --category and --split are for a dataset's folder"
         raise UnreadableInput("DIR", what, "name one, or leave them out")
     else:
-        check_study(ctx, one_name(about, study), database, accept=accept, as_json=as_json)
+        check_study(ctx, common.one_name(about, study), database, accept=accept, as_json=as_json)
 
 
 def is_study(ctx: typer.Context, database: str | None, name: str) -> bool:
@@ -120,7 +107,7 @@ def is_study(ctx: typer.Context, database: str | None, name: str) -> bool:
     if Path(name).is_dir():
         return False
     try:
-        with open_chosen(ctx, database, create=False).reading() as session:
+        with common.open_chosen(ctx, database, create=False).reading() as session:
             return find_study(session, name) is not None
     except NothingToDo:
         return False
@@ -132,15 +119,15 @@ def warm(
     study: Annotated[
         str | None, typer.Option("--study", metavar="NAME", help="Only this study's images.")
     ] = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Make the thumbnails of all studies' images in advance.
 
     No participant has to wait for them then. Thumbnails that exist are kept, so an interrupted
     command can be repeated. `hsfiq serve` does the same in the background.
     """
-    with requires("annotate"):
+    with common.requires("annotate"):
         from hsfiq.annotate.image_copies import (
             WebCopies,
             cache_folder,
@@ -149,9 +136,9 @@ def warm(
         )
     from hsfiq.collect.studies import list_studies
 
-    opened = open_chosen(ctx, database, create=False)
+    opened = common.open_chosen(ctx, database, create=False)
     with opened.reading() as session:
-        studies = [chosen_study(session, study)] if study else list_studies(session)
+        studies = [common.chosen_study(session, study)] if study else list_studies(session)
         listed = [image_files_of(session, each) for each in studies]
     files = list(dict.fromkeys(path for paths, _ in listed for path in paths))
     copies, ended = WebCopies(cache_folder(opened)), Event()
@@ -160,7 +147,7 @@ def warm(
     begun = time.monotonic()
     with Signals() as signals, warnings.catch_warnings(action="ignore"):
         signals.call(ended.set)
-        warmed = make_thumbnails(files, copies, ended, progress("thumbnails"))
+        warmed = make_thumbnails(files, copies, ended, common.progress("thumbnails"))
     seconds = time.monotonic() - begun
     missing = sum(n_missing for _, n_missing in listed)
     line = (
@@ -172,7 +159,7 @@ def warm(
     if warmed.faulty or missing:
         line += f"\nimages missing: {missing:,}; images that cannot be shown: {warmed.faulty:,}"
     result = {**asdict(warmed), "missing": missing, "seconds": round(seconds, 3)}
-    print_result({**result, "folder": str(copies.folder)}, line, as_json=as_json)
+    common.print_result({**result, "folder": str(copies.folder)}, line, as_json=as_json)
 
 
 def check_dataset(
@@ -181,13 +168,13 @@ def check_dataset(
     from hsfiq.images.check import check_images, decoder
     from hsfiq.readers.datasets import dataset_of, read_folder
 
-    splits = read_folder(existing_folder(folder), category, split)
-    root = images_root(images) if images else image_root(folder)
+    splits = read_folder(common.existing_folder(folder), category, split)
+    root = common.images_root(images) if images else image_root(folder)
     with warnings.catch_warnings(action="ignore"):  # Pillow's, of unusual but complete files
-        result = check_images(splits, root, decoder(), progress("images"))
+        result = check_images(splits, root, decoder(), common.progress("images"))
     dataset = dataset_of(folder)
     lines = [*summary(dataset, result), *listing(result)]
-    print_result({"dataset": dataset, **result.to_json()}, "\n".join(lines), as_json=as_json)
+    common.print_result({"dataset": dataset, **result.to_json()}, "\n".join(lines), as_json=as_json)
     raise typer.Exit(0 if result.passed else 1)
 
 
@@ -197,11 +184,11 @@ def check_study(
     from hsfiq.images.check import decoder
     from hsfiq.study.images import accept_changed, check_shown, record_new, shown_images
 
-    opened = open_chosen(ctx, database, create=False)
+    opened = common.open_chosen(ctx, database, create=False)
     with opened.reading() as session:
-        shown = shown_images(session, chosen_study(session, study))
+        shown = shown_images(session, common.chosen_study(session, study))
     with warnings.catch_warnings(action="ignore"):
-        result = check_shown(shown, decoder(), progress("images"))
+        result = check_shown(shown, decoder(), common.progress("images"))
     copies, damaged = damaged_copies_of(opened)
     lines = [*study_summary(result), *study_listing(result)]
     if damaged:
@@ -216,14 +203,16 @@ def check_study(
         if result.changed or result.new:
             about = f"{len(result.changed)} changed and {len(result.new)} new images"
             with opened.writing() as session:
-                record_command(session, Action.IMAGES_ACCEPT, study=result.study, about=about)
+                common.record_command(
+                    session, Action.IMAGES_ACCEPT, study=result.study, about=about
+                )
         lines.append(
             f"{len(result.changed):,} changed and {len(result.new):,} new images are shown as they "
             "are now"
         )
         passed = len(result.changed) == len(result.faulty)
     facts = {**result.to_json(), "accepted": accept, "damaged_copies": damaged}
-    print_result(facts, "\n".join(lines), as_json=as_json)
+    common.print_result(facts, "\n".join(lines), as_json=as_json)
     raise typer.Exit(0 if passed else 1)
 
 
@@ -327,14 +316,14 @@ def draw_fisd(
         int, typer.Option(metavar="N", min=1, max=1000, help="Of each aspect; FISD has 200.")
     ] = 200,
     seed: Annotated[int, typer.Option(min=0, help="Another seed draws other triplets.")] = 0,
-    as_json: JsonOption = False,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Draw FISD's six aspects on garments, for `hsfiq evaluate fisd`."""
-    with requires("annotate"):
+    with common.requires("annotate"):
         from hsfiq.drawn.fisd import write_drawn_fisd
     n = write_drawn_fisd(out, seed, triplets)
     line = f"{out}: six aspects of {count_text(triplets, 'triplet')}, {count_text(n, 'picture')}"
-    print_result({"out": str(out), "triplets": triplets, "images": n}, line, as_json=as_json)
+    common.print_result({"out": str(out), "triplets": triplets, "images": n}, line, as_json=as_json)
 
 
 show_app = typer.Typer()
@@ -382,14 +371,14 @@ def show(
         typer.Option(metavar="FILE", help="A font for letters that no installed font has."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Draw a contact sheet: reference, text and target, then each system's list with its scores.
 
     The target is framed in lists, as are CIRCO's other ground truths and the reference.
     """
-    with requires("annotate"):
+    with common.requires("annotate"):
         from hsfiq.contact_sheet import describe, draw_sheet, shortcomings, summarize
     from hsfiq.atomic_files import write_whole
     from hsfiq.contact_sheet import content_from_database, content_from_folder
@@ -402,23 +391,27 @@ def show(
         raise UnreadableInput(
             str(path), "exists already", "name another file with --out, or --force"
         )
-    existing_folder(path.parent)
+    common.existing_folder(path.parent)
     runs = run or []
     if data is not None:
-        content = content_from_folder(existing_folder(data), query, [split] if split else [], runs)
+        content = content_from_folder(
+            common.existing_folder(data), query, [split] if split else [], runs
+        )
     elif split is None:
-        with open_chosen(ctx, database, create=False).reading() as session:
+        with common.open_chosen(ctx, database, create=False).reading() as session:
             content = content_from_database(session, query, runs)
     else:
         raise UnreadableInput("--split", "is for a dataset's folder", "name it with --data")
-    root = images_root(images) if images else content.image_root
+    root = common.images_root(images) if images else content.image_root
     find: Callable[[str], Original | None] = open_images(root).find if root else lambda _: None
     with warnings.catch_warnings(action="ignore"):  # Pillow's, about odd but complete files
         sheet = draw_sheet(content.query, content.rows, k, find, font)
     write_whole(path, sheet.png())
-    print_result(summarize(path, content, sheet), describe(path, content, sheet), as_json=as_json)
+    common.print_result(
+        summarize(path, content, sheet), describe(path, content, sheet), as_json=as_json
+    )
     for line in shortcomings(content, sheet, root):
-        note(line)
+        common.note(line)
 
 
 def file_name(query_id: str) -> str:

@@ -9,18 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hsfiq.actors import Action
-from hsfiq.cli.common import (
-    DatabaseOption,
-    JsonOption,
-    current_project,
-    existing_folder,
-    note,
-    open_chosen,
-    opened_images,
-    print_result,
-    progress,
-    record_command,
-)
+from hsfiq.cli import common
 from hsfiq.errors import NothingToDo, UnreadableInput
 from hsfiq.text import count_text
 
@@ -56,8 +45,8 @@ def hpfiq(
         Path, typer.Argument(metavar="FILE", help="A file of the published HP-FashionIQ layout.")
     ],
     study: Annotated[str, typer.Option(metavar="NAME", help="The study's name.")] = "hpfiq",
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Import the published HP-FashionIQ answers as a finished study."""
     from hsfiq.importing import import_published
@@ -67,11 +56,11 @@ def hpfiq(
 
     require_study_name(study)
     published = reader.read(file)
-    into = open_chosen(ctx, database)
+    into = common.open_chosen(ctx, database)
     with into.writing() as session:
-        done = import_published(session, study, published, progress("questions"))
-        record_command(session, Action.DATA_IMPORT, study=study)
-    check_and_record(into, study, progress("images"))
+        done = import_published(session, study, published, common.progress("questions"))
+        common.record_command(session, Action.DATA_IMPORT, study=study)
+    check_and_record(into, study, common.progress("images"))
     report({f"study {study}": done}, ("question", "questions"), as_json=as_json)
 
 
@@ -84,8 +73,8 @@ def release(
     study: Annotated[
         str | None, typer.Option(metavar="NAME", help="The study's name; by default its own.")
     ] = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Import a release as a finished study.
 
@@ -100,15 +89,15 @@ def release(
     if study is not None:
         require_study_name(study)
     opened = open_valid(folder)
-    into = open_chosen(ctx, database)
+    into = common.open_chosen(ctx, database)
     with into.writing() as session:
         done = restore(session, opened, study)
-        record_command(session, Action.DATA_IMPORT, study=done.study)
-    check_and_record(into, done.study, progress("images"))
+        common.record_command(session, Action.DATA_IMPORT, study=done.study)
+    check_and_record(into, done.study, common.progress("images"))
     counts = Imported(done.n_questions, 0) if done.is_new else Imported(0, done.n_questions)
     report({f"study {done.study}": counts}, ("question", "questions"), as_json=as_json)
     if has_packed_images(folder):
-        note(
+        common.note(
             "note: the packed images were not imported; hsfiq export --with-images packs those in "
             "the folders of the datasets"
         )
@@ -125,8 +114,8 @@ def fashioniq(
     ] = None,
     split: SplitOption = None,
     images: ImagesOption = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Import FashionIQ's triplets and split files.
 
@@ -134,7 +123,7 @@ def fashioniq(
     """
     from hsfiq.readers.datasets import read_fashioniq
 
-    sources = read_fashioniq(existing_folder(folder), category or (), split or ())
+    sources = read_fashioniq(common.existing_folder(folder), category or (), split or ())
     placed = [("fashioniq", source) for source in sources]
     import_sources(ctx, database, placed, folder, images, as_json=as_json)
 
@@ -147,8 +136,8 @@ def cirr(
     ],
     split: SplitOption = None,
     images: ImagesOption = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Import CIRR's triplets and split files.
 
@@ -156,7 +145,7 @@ def cirr(
     """
     from hsfiq.readers.datasets import read_cirr
 
-    sources = read_cirr(existing_folder(folder), split or ())
+    sources = read_cirr(common.existing_folder(folder), split or ())
     placed = [("cirr", source) for source in sources]
     import_sources(ctx, database, placed, folder, images, as_json=as_json)
 
@@ -189,8 +178,8 @@ def queries(
             "that are named so are read, and rows without ids are numbered.",
         ),
     ] = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Import your own queries of texts, images, or both."""
     from hsfiq.images.folder import OwnImages
@@ -198,19 +187,19 @@ def queries(
     from hsfiq.readers import own_queries as reader
 
     require_own_name(dataset)
-    opened_root = opened_images(images)
+    opened_root = common.opened_images(images)
     image_id = ids_of_images(OwnImages(opened_root))
     rows = reader.read(file, image_id, reader.named_columns(column or []))
     has_errors = any(isinstance(row, reader.WrongRow) for row in rows)
     try:
-        opened = open_chosen(ctx, database, create=not has_errors)
+        opened = common.open_chosen(ctx, database, create=not has_errors)
     except NothingToDo:
         reader.require_sound(rows)
         raise
     with opened.writing() as session:
         own = dataset_named(session, dataset, opened_root.root)
         done = import_queries(session, own, rows)
-        record_command(session, Action.DATA_IMPORT, about=f"queries of dataset {dataset}")
+        common.record_command(session, Action.DATA_IMPORT, about=f"queries of dataset {dataset}")
     report({f"dataset {dataset}": done}, ("query", "queries"), as_json=as_json)
 
 
@@ -222,8 +211,8 @@ def circo(
     ],
     split: SplitOption = None,
     images: ImagesOption = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Import CIRCO's queries; images may be missing.
 
@@ -232,7 +221,7 @@ def circo(
     from hsfiq.importing import CIRCO_DATASETS
     from hsfiq.readers.datasets import circo_splits, read_circo
 
-    names = split or circo_splits(existing_folder(folder))
+    names = split or circo_splits(common.existing_folder(folder))
     for name in names:
         if name not in CIRCO_DATASETS:
             raise UnreadableInput(
@@ -265,19 +254,19 @@ def runs(
     dataset: Annotated[
         str | None, typer.Option(metavar="NAME", help="Needed if the database holds several.")
     ] = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Import systems' ranked lists for imported queries."""
     from hsfiq.importing import existing_dataset, import_runs
     from hsfiq.readers import runs as reader
 
     lists = reader.read(file, system)
-    with open_chosen(ctx, database, create=False).writing() as session:
+    with common.open_chosen(ctx, database, create=False).writing() as session:
         chosen = existing_dataset(session, dataset or own_dataset(session))
         done = import_runs(session, chosen, lists)
         name = chosen.name
-        record_command(session, Action.DATA_IMPORT, about=f"ranked lists of dataset {name}")
+        common.record_command(session, Action.DATA_IMPORT, about=f"ranked lists of dataset {name}")
     report({f"dataset {name}": done}, ("ranked list", "ranked lists"), as_json=as_json)
 
 
@@ -285,7 +274,7 @@ def own_dataset(session: Session) -> str | None:
     """The project's dataset, where there are several."""
     from hsfiq.db.source_tables import Dataset
 
-    project = current_project()
+    project = common.current_project()
     if project is None or session.query(Dataset).count() < 2:
         return None
     _, dataset = project.names()
@@ -306,15 +295,15 @@ def import_sources(
     from hsfiq.importing import dataset_named, import_source
 
     usual = None if images else usual_folder(folder)
-    files = opened_images(images) if images else ImageFolder(usual) if usual else None
+    files = common.opened_images(images) if images else ImageFolder(usual) if usual else None
     root = files.root if files else None
-    with open_chosen(ctx, database).writing() as session:
+    with common.open_chosen(ctx, database).writing() as session:
         done = {
             source.corpus: import_source(session, dataset_named(session, name, root), source)
-            for name, source in progress("captions files")(sources)
+            for name, source in common.progress("captions files")(sources)
         }
         datasets = ", ".join(dict.fromkeys(name for name, _ in sources))
-        record_command(session, Action.DATA_IMPORT, about=f"triplets of dataset {datasets}")
+        common.record_command(session, Action.DATA_IMPORT, about=f"triplets of dataset {datasets}")
     report(done, ("triplet", "triplets"), as_json=as_json)
     names = {name for _, source in sources for name in source.all_images()}
     missing = sum(files is None or files.find(name) is None for name in names)
@@ -322,7 +311,7 @@ def import_sources(
         place = f" below {root}" if root else ", and no image folder is known (--images DIR)"
         are = "is" if missing == 1 else "are"
         images_in_all = count_text(len(names), "image")
-        note(f"{missing:,} of {images_in_all} {are} missing{place}")
+        common.note(f"{missing:,} of {images_in_all} {are} missing{place}")
 
 
 def report(done: dict[str, Imported], units: tuple[str, str], *, as_json: bool) -> None:
@@ -342,4 +331,4 @@ def report(done: dict[str, Imported], units: tuple[str, str], *, as_json: bool) 
             whole = "" if counts.already == 1 else "all "
             lines.append(f"{name}: nothing new, {whole}{existed} existed")
     result = {name: asdict(counts) for name, counts in done.items()}
-    print_result(result, "\n".join(lines), as_json=as_json)
+    common.print_result(result, "\n".join(lines), as_json=as_json)

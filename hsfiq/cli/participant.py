@@ -10,25 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hsfiq.actors import Action
-from hsfiq.cli.common import (
-    PARTICIPANT_HELP,
-    DatabaseOption,
-    JsonOption,
-    StudyOption,
-    UrlOption,
-    amount,
-    chosen_study,
-    open_chosen,
-    participant_label,
-    perform_participant_action,
-    print_result,
-    record_afterwards,
-    record_command,
-    releases_folder,
-    requires,
-    root_of_links,
-    table_text,
-)
+from hsfiq.cli import common
 from hsfiq.errors import UnreadableInput
 from hsfiq.text import count_text
 
@@ -50,9 +32,9 @@ def allow(
     everybody: Annotated[
         bool, typer.Option("--everybody", help="Delete the list: all ids are let in again.")
     ] = False,
-    study: StudyOption = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    study: common.StudyOption = None,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Let only people with these ids enrol, also later ones.
 
@@ -63,58 +45,58 @@ def allow(
     if (ids is None) != everybody:
         raise UnreadableInput("participant allow", "needs a file of ids or --everybody", "name one")
     people = read_people(ids) if ids else []
-    with open_chosen(ctx, database, create=False).writing() as session:
-        row = chosen_study(session, study)
+    with common.open_chosen(ctx, database, create=False).writing() as session:
+        row = common.chosen_study(session, study)
         added = 0
         if everybody:
             allow_everybody(session, row)
         else:
             added = allow_people(session, row, people)
         about = "everybody" if everybody else count_text(added, "id")
-        record_command(session, Action.PARTICIPANT_ALLOW, study=row.name, about=about)
+        common.record_command(session, Action.PARTICIPANT_ALLOW, study=row.name, about=about)
         name, allowed = row.name, count_allowed(session, row)
     line = f"{count_text(added, 'id')} added; {count_text(allowed, 'id')} may enrol"
     if everybody:
         line = "everybody may enrol"
     result = {"study": name, "added": added, "allowed": allowed}
-    print_result(result, f"study {name}: {line}", as_json=as_json)
+    common.print_result(result, f"study {name}: {line}", as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq participant links ids.txt --url https://study.example.org")
 def links(
     ctx: typer.Context,
     ids: Annotated[Path, typer.Argument(metavar="IDS.txt", help=IDS_HELP)],
-    url: UrlOption = None,
+    url: common.UrlOption = None,
     out: Annotated[
         Path, typer.Option(metavar="FILE", help="The CSV of ids and their links.")
     ] = Path("links.csv"),
-    study: StudyOption = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    study: common.StudyOption = None,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Write a signed link for each id; see `signed_links`.
 
     Studies with `signed_links` let in no other links.
     """
-    with requires("annotate"):
+    with common.requires("annotate"):
         from hsfiq.annotate.cookies import signer_of
         from hsfiq.annotate.entry import write_links
     from hsfiq.collect.places import read_people, require_signable
 
-    root, people = root_of_links(url), read_people(ids)
+    root, people = common.root_of_links(url), read_people(ids)
     if out.exists():
         raise UnreadableInput(str(out), "already exists", "name another file with --out")
-    opened = open_chosen(ctx, database, create=False)
+    opened = common.open_chosen(ctx, database, create=False)
     signer = signer_of(opened)
     with opened.writing() as session:
-        row = chosen_study(session, study)
+        row = common.chosen_study(session, study)
         require_signable(row)
         name = row.name
         about = count_text(len(people), "link")
-        record_command(session, Action.PARTICIPANT_LINKS, study=name, about=about)
+        common.record_command(session, Action.PARTICIPANT_LINKS, study=name, about=about)
         write_links(signer, row, people, root, out)
     result = {"study": name, "links": len(people), "file": str(out)}
-    print_result(
+    common.print_result(
         result, f"study {name}: {count_text(len(people), 'link')} in {out}", as_json=as_json
     )
 
@@ -122,16 +104,16 @@ def links(
 @app.command("list", epilog="Example: hsfiq participant list")
 def list_(
     ctx: typer.Context,
-    study: StudyOption = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    study: common.StudyOption = None,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """List a study's participants and their progress."""
     from hsfiq.collect.progress import participants_of
 
-    with open_chosen(ctx, database, create=False).reading() as session:
-        rows = participants_of(session, chosen_study(session, study))
-    text = table_text(
+    with common.open_chosen(ctx, database, create=False).reading() as session:
+        rows = participants_of(session, common.chosen_study(session, study))
+    text = common.table_text(
         ("participant", "platform id", "status", "answered", "questions", "failed", "checks"),
         [
             (
@@ -143,7 +125,7 @@ def list_(
     )
     result = {"participants": [row.facts() for row in rows]}
     empty = "no participant yet: hsfiq serve prints the links to send"
-    print_result(result, text or empty, as_json=as_json)
+    common.print_result(result, text or empty, as_json=as_json)
 
 
 def status_of(row: ParticipantProgress) -> str:
@@ -157,18 +139,20 @@ def add_command(command: str, action: str, help_text: str) -> None:
     @app.command(command, help=help_text, epilog=f"Example: hsfiq participant {command} p7")
     def change_status(
         ctx: typer.Context,
-        participant: Annotated[str, typer.Argument(help=PARTICIPANT_HELP)],
+        participant: Annotated[str, typer.Argument(help=common.PARTICIPANT_HELP)],
         reason: Annotated[str, typer.Option(metavar="TEXT", help="Kept with the change.")] = "",
-        study: StudyOption = None,
-        database: DatabaseOption = None,
-        as_json: JsonOption = False,
+        study: common.StudyOption = None,
+        database: common.DatabaseOption = None,
+        as_json: common.JsonOption = False,
     ) -> None:
-        done, person = perform_participant_action(ctx, database, study, action, participant, reason)
-        label = participant_label(person.name, person.external_id)
+        done, person = common.perform_participant_action(
+            ctx, database, study, action, participant, reason
+        )
+        label = common.participant_label(person.name, person.external_id)
         named = {"study": done.study, "participant": person.name, "platform_id": person.external_id}
         result = named | {"before": done.status_seen, "status": done.status_after}
         line = f"participant {label}: {done.status_seen} -> {done.status_after}"
-        print_result(result, line, as_json=as_json)
+        common.print_result(result, line, as_json=as_json)
 
 
 for _command, _action, _help in (
@@ -201,26 +185,26 @@ def note(
     delete: Annotated[
         int | None, typer.Option(metavar="N", help="Delete the note with this number.")
     ] = None,
-    study: StudyOption = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    study: common.StudyOption = None,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Write, list or delete notes about people and answers."""
     from hsfiq.actors import command_line
     from hsfiq.collect.review import add_note, delete_note, notes_about
 
     actor = command_line()
-    with open_chosen(ctx, database, create=False).writing() as session:
-        row = chosen_study(session, study)
+    with common.open_chosen(ctx, database, create=False).writing() as session:
+        row = common.chosen_study(session, study)
         if delete is not None:
             delete_note(session, row, actor, delete, may_delete_all=True)
         if text:
             add_note(session, row, actor, about, text, datetime.now(UTC))
         notes = [(each.id, each.written_by, each.text) for each in notes_about(session, row, about)]
     names = ("number", "by", "note")
-    lines = table_text(names, notes)
+    lines = common.table_text(names, notes)
     result = {"about": about, "notes": [dict(zip(names, each, strict=True)) for each in notes]}
-    print_result(result, lines or "no note", as_json=as_json)
+    common.print_result(result, lines or "no note", as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq participant review p7.form_1.3")
@@ -228,19 +212,19 @@ def review(
     ctx: typer.Context,
     answer: Annotated[str, typer.Argument(help="The answer, such as p7.form_1.3.")],
     again: Annotated[bool, typer.Option("--again", help="Show it as not looked at.")] = False,
-    study: StudyOption = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    study: common.StudyOption = None,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Mark a flagged or commented answer as looked at."""
     from hsfiq.actors import command_line
     from hsfiq.collect.review import mark_reviewed
 
-    with open_chosen(ctx, database, create=False).writing() as session:
-        row, now = chosen_study(session, study), datetime.now(UTC)
+    with common.open_chosen(ctx, database, create=False).writing() as session:
+        row, now = common.chosen_study(session, study), datetime.now(UTC)
         mark_reviewed(session, row, command_line(), answer, now, done=not again)
     result = {"answer": answer, "done": not again}
-    print_result(result, f"{answer}: {'to do' if again else 'done'}", as_json=as_json)
+    common.print_result(result, f"{answer}: {'to do' if again else 'done'}", as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq participant release --minutes 5")
@@ -255,9 +239,9 @@ def release(
             help="Only places taken at least this long ago [unbegun_minutes in study.toml].",
         ),
     ] = None,
-    study: StudyOption = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    study: common.StudyOption = None,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Give back the places of people who have not consented.
 
@@ -265,15 +249,15 @@ def release(
     """
     from hsfiq.collect.owner import release_places
 
-    with open_chosen(ctx, database, create=False).writing() as session:
-        row = chosen_study(session, study)
+    with common.open_chosen(ctx, database, create=False).writing() as session:
+        row = common.chosen_study(session, study)
         name, released = row.name, release_places(session, row, datetime.now(UTC), minutes)
         if released:
             people = ", ".join(released)
-            record_command(session, Action.PARTICIPANT_RELEASE, study=name, about=people)
+            common.record_command(session, Action.PARTICIPANT_RELEASE, study=name, about=people)
     places = count_text(len(released), "place")
     line = f"study {name}: {places} given back{': ' if released else ''}{', '.join(released)}"
-    print_result({"study": name, "released": released}, line, as_json=as_json)
+    common.print_result({"study": name, "released": released}, line, as_json=as_json)
 
 
 class Decided(StrEnum):
@@ -288,13 +272,13 @@ class Decided(StrEnum):
 @app.command(epilog="Example: hsfiq participant decide p7 approve --bonus 0.50")
 def decide(
     ctx: typer.Context,
-    participant: Annotated[str, typer.Argument(help=PARTICIPANT_HELP)],
+    participant: Annotated[str, typer.Argument(help=common.PARTICIPANT_HELP)],
     pay: Annotated[Decided, typer.Argument(help="`ask` sends a message and leaves it open.")],
     reason: Annotated[str, typer.Option(metavar="TEXT", help="What they read.")] = "",
     bonus: Annotated[str, typer.Option(metavar="AMOUNT", help="Beside the pay.")] = "",
-    study: StudyOption = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    study: common.StudyOption = None,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Decide on the pay of a participant who has finished.
 
@@ -305,8 +289,8 @@ def decide(
     from hsfiq.payout import cents_of, undo_decision
     from hsfiq.payout import decide as decide_on
 
-    with open_chosen(ctx, database, create=False).writing() as session:
-        person = by_name_or_platform_id(session, chosen_study(session, study), participant)
+    with common.open_chosen(ctx, database, create=False).writing() as session:
+        person = by_name_or_platform_id(session, common.chosen_study(session, study), participant)
         if pay == Decided.UNDO:
             undo_decision(session, command_line(), person)
         else:
@@ -314,7 +298,9 @@ def decide(
             cents = cents_of(bonus) if bonus else 0
             decide_on(*who, pay=pay.value, bonus=cents, reason=reason)
         result = {"study": person.study.name, "participant": person.name, "decided": pay.value}
-    print_result(result, f"participant {result['participant']}: {pay.value}", as_json=as_json)
+    common.print_result(
+        result, f"participant {result['participant']}: {pay.value}", as_json=as_json
+    )
 
 
 @app.command(epilog="Example: hsfiq participant exclude-by-rule --checks 1 --seconds 6 --dry-run")
@@ -335,9 +321,9 @@ def exclude_by_rule(
     ] = None,
     undo: Annotated[bool, typer.Option("--undo", help="Let them count again.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print whom.")] = False,
-    study: StudyOption = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    study: common.StudyOption = None,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Exclude everybody who is beyond a limit.
 
@@ -349,19 +335,19 @@ def exclude_by_rule(
 
     given = {"checks": checks, "seconds": seconds, "side": side, "doubtful": doubtful}
     limits = read_limits({name: text for name, text in given.items() if text is not None})
-    opened = open_chosen(ctx, database, create=False)
+    opened = common.open_chosen(ctx, database, create=False)
     with opened.reading() as session:
-        people = left_out_by(session, chosen_study(session, study), limits)
+        people = left_out_by(session, common.chosen_study(session, study), limits)
     names = [each.person.name for each in people]
     with opened.writing() as session:
-        row = chosen_study(session, study)
+        row = common.chosen_study(session, study)
         if undo:
             names = undo_rule(session, row, described(limits), command_line())
         elif not dry_run:
             names = apply_rule(session, row, limits, people, command_line())
         result = {"study": row.name, "rule": described(limits), "participants": names}
     line = f"{count_text(len(names), 'participant')}: {', '.join(names)}".rstrip(": ")
-    print_result(result, line, as_json=as_json)
+    common.print_result(result, line, as_json=as_json)
 
 
 class PayoutPlatform(StrEnum):
@@ -394,9 +380,9 @@ def payout(
         str, typer.Option(metavar="AMOUNT", help="The bonus for each answered question.")
     ] = "0",
     force: Annotated[bool, typer.Option("--force", help="Replace the lists in DIR.")] = False,
-    study: StudyOption = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    study: common.StudyOption = None,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Write whom to approve, to reject and to pay a bonus.
 
@@ -404,15 +390,17 @@ def payout(
     """
     from hsfiq.payout import LEFT_OUT, payout_of, require_free_payout, rule_of, write_payout
 
-    bonus = amount("--bonus-per-question", bonus_per_question)
+    bonus = common.amount("--bonus-per-question", bonus_per_question)
     require_free_payout(out, force=force)
-    opened = open_chosen(ctx, database, create=False)
+    opened = common.open_chosen(ctx, database, create=False)
     with opened.reading() as session:
-        row = chosen_study(session, study)
+        row = common.chosen_study(session, study)
         rule = rule_of(row, max_failed_checks, bonus)
         lists = payout_of(session, row, platform.value, rule)
     write_payout(lists, out, force=force)
-    record_afterwards(opened, Action.PARTICIPANT_PAYOUT, study=lists.study, about=platform.value)
+    common.record_afterwards(
+        opened, Action.PARTICIPANT_PAYOUT, study=lists.study, about=platform.value
+    )
     facts = lists.facts()
     bonuses = count_text(len(lists.bonuses), "bonus", "bonuses")
     summary = (
@@ -425,7 +413,9 @@ def payout(
         for reason, count in lists.left_out.items()
         if count
     ]
-    print_result(facts | {"folder": str(out)}, "\n".join([summary, *left_out]), as_json=as_json)
+    common.print_result(
+        facts | {"folder": str(out)}, "\n".join([summary, *left_out]), as_json=as_json
+    )
 
 
 @app.command(epilog="Example: hsfiq participant forget p7")
@@ -434,7 +424,7 @@ def forget(
     participant: Annotated[
         str, typer.Argument(help="The pseudonym, such as p7, the platform id or the link's token.")
     ],
-    study: StudyOption = None,
+    study: common.StudyOption = None,
     releases: Annotated[
         Path | None,
         typer.Option(
@@ -444,8 +434,8 @@ def forget(
         ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Delete all data of a person.
 
@@ -459,20 +449,20 @@ def forget(
     from hsfiq.collect.participants import by_name_or_platform_id, by_token
     from hsfiq.releases.export import releases_holding
 
-    opened = open_chosen(ctx, database, create=False)
+    opened = common.open_chosen(ctx, database, create=False)
     with opened.reading() as session:
         person = by_token(session, participant) or by_name_or_platform_id(
-            session, chosen_study(session, study), participant
+            session, common.chosen_study(session, study), participant
         )
         action = prepare(person.study, "forget", person)
-    label = participant_label(person.name, person.external_id)
+    label = common.participant_label(person.name, person.external_id)
     if not yes and not typer.confirm(f"Delete all answers of {label}?"):
         raise UnreadableInput("participant forget", "not confirmed, nothing was deleted")
     with opened.writing() as session:
         deleted = perform(session, action, command_line())
     is_erased = opened.erase_deleted_rows(PERSONAL_TABLES)
     name = action.participant or ""
-    holding = releases_holding(releases or releases_folder(), action.study, name)
+    holding = releases_holding(releases or common.releases_folder(), action.study, name)
     lines = [f"participant {label} of study {action.study}: {deleted.n_answers} answers deleted"]
     lines += [
         f"release {release.name} {release.version} of {release.last_exported_at:%Y-%m-%d} has "
@@ -502,6 +492,6 @@ def forget(
         ],
         "releases": [str(folder) for folder in holding],
     }
-    print_result(result, "\n".join(lines), as_json=as_json)
+    common.print_result(result, "\n".join(lines), as_json=as_json)
     if not is_erased:
         raise typer.Exit(1)

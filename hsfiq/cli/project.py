@@ -11,20 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from hsfiq.cli.common import (
-    RELEASES,
-    DatabaseOption,
-    JsonOption,
-    named_run,
-    open_chosen,
-    opened_images,
-    print_result,
-    print_text,
-    progress,
-    project_around,
-    table_text,
-    warn,
-)
+from hsfiq.cli import common
 from hsfiq.errors import HsfiqError, UnreadableInput
 from hsfiq.text import count_text
 
@@ -109,7 +96,7 @@ def init(
     yes: Annotated[
         bool, typer.Option("--yes", help="Ask nothing: take the defaults of what is not given.")
     ] = False,
-    as_json: JsonOption = False,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Make a project folder: a study of own images, queries and ranked lists.
 
@@ -122,10 +109,10 @@ def init(
 
     require_new_folder(folder)
     require_study_name(folder.resolve().name, "FOLDER")
-    run_files = [(name, Path(file)) for name, file in map(named_run, run)]
-    sources = read_sources(opened_images(images), queries, run_files)
+    run_files = [(name, Path(file)) for name, file in map(common.named_run, run)]
+    sources = read_sources(common.opened_images(images), queries, run_files)
     if not as_json:
-        print_text("\n".join(sources.lines()))
+        common.print_text("\n".join(sources.lines()))
     asking = Asking(is_asking=not yes)
     choices = asking.choices(
         sources,
@@ -139,14 +126,14 @@ def init(
         contact=contact,
         ethics=ethics,
     )
-    made = make_project(folder, sources, choices, command_line(), progress("images"))
+    made = make_project(folder, sources, choices, command_line(), common.progress("images"))
     report(folder, sources, choices, made, as_json=as_json)
 
 
 def require_new_folder(folder: Path) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UnreadableInput(str(folder), "exists already", "name a new folder")
-    outer = project_around(folder.resolve().parent)
+    outer = common.project_around(folder.resolve().parent)
     if outer is not None:
         raise UnreadableInput(
             str(folder), f"is inside the project {outer}", "name a folder outside of it"
@@ -220,7 +207,7 @@ class Asking:
                     typer.prompt(question, default=str(default), show_default=default != "")
                 )
             except HsfiqError as error:
-                print_text(f"  {error.what}" + (f"; {error.remedy}" if error.remedy else ""))
+                common.print_text(f"  {error.what}" + (f"; {error.remedy}" if error.remedy else ""))
             except typer.Abort as error:
                 what = "is needed where nobody can answer the questions"
                 raise UnreadableInput("--yes", what, "or press Ctrl-C to stop") from error
@@ -290,7 +277,7 @@ def report(folder: Path, sources: Sources, choices: Choices, made: Made, *, as_j
     except ModuleNotFoundError as error:
         known = [f"{error.name} is not installed: pip install 'hsfiq[analysis]'"]
     warnings = [*made.warnings, *missed_later(made.config)]
-    warn(warnings)
+    common.warn(warnings)
     pay = choices.pay
     cost = None if pay is None else {"amount": budget.cost, "currency": pay.currency}
     facts: dict[str, Any] = {
@@ -314,7 +301,7 @@ def report(folder: Path, sources: Sources, choices: Choices, made: Made, *, as_j
         f"Next: hsfiq rehearse {folder}    (simulated annotators try the study)",
         f"      cd {folder}; hsfiq serve   (opens it and prints the links)",
     ]
-    print_result(facts, "\n".join(lines), as_json=as_json)
+    common.print_result(facts, "\n".join(lines), as_json=as_json)
 
 
 def paid_text(cost: float | None, pay: Pay) -> str:
@@ -351,7 +338,7 @@ def rehearse(
     seed: Annotated[
         int, typer.Option(metavar="N", help="Seed of the annotators, answers and strengths.")
     ] = 0,
-    as_json: JsonOption = False,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Let simulated annotators answer a copy of a project's study.
 
@@ -366,7 +353,7 @@ def rehearse(
     from hsfiq.rehearsal import read_fits
     from hsfiq.study.config_file import read_config
 
-    project = project_in(project_around(folder.absolute()) or folder)
+    project = project_in(common.project_around(folder.absolute()) or folder)
     config, out = read_config(project.study_file), project.folder / REHEARSAL
     source = open_database(project.database_url, create=False)
     ctx.call_on_close(source.close)
@@ -379,17 +366,17 @@ def rehearse(
     strengths = rehearsed.strengths
     known = {"strengths": strengths} if fits is None else {"scores": str(scores)}
     result = {"project": str(folder), "simulated": True} | known | rehearsed.result
-    shown = relative(out)
+    files = f"{relative(out)}/report/report.html, {common.RELEASES}/"
     who = rehearsed.who if fits is None else f"judge images by {scores}"
     text = [
         f"SIMULATED: annotators who {who}",
         "",
         *rehearsed.lines,
         "",
-        f"All of it is simulated: {shown}/report/report.html, {RELEASES}/ and payments.csv beside.",
+        f"All of it is simulated: {files} and payments.csv beside.",
         f"Next: cd {relative(project.folder)}; hsfiq serve    (opens the study, prints the links)",
     ]
-    print_result(result, "\n".join(text), as_json=as_json)
+    common.print_result(result, "\n".join(text), as_json=as_json)
 
 
 @dataclass(frozen=True, slots=True)
@@ -424,9 +411,9 @@ def write_rehearsal(
     with draft_folder(out) as draft:
         target = open_database(sqlite_url(draft / DATABASE_FILE))
         try:
-            people, actor = progress("annotators"), command_line()
+            people, actor = common.progress("annotators"), command_line()
             name = rehearse(source, target, config, strengths, seed, actor, people, fits)
-            release = release_of(target, name, draft / RELEASES)
+            release = release_of(target, name, draft / common.RELEASES)
             payments = pay_list(target, name, pay)
         finally:
             target.close()
@@ -483,11 +470,13 @@ DraftArgument = Annotated[
 
 
 @draft_app.command("list", epilog="Example: hsfiq draft list")
-def list_(ctx: typer.Context, database: DatabaseOption = None, as_json: JsonOption = False) -> None:
+def list_(
+    ctx: typer.Context, database: common.DatabaseOption = None, as_json: common.JsonOption = False
+) -> None:
     """List the drafts, the one that was changed last first."""
     from hsfiq.drafts import list_drafts, snapshot
 
-    opened = open_chosen(ctx, database, create=False)
+    opened = common.open_chosen(ctx, database, create=False)
     with opened.reading() as session:
         drafts = [snapshot(session, opened, each.token) for each in list_drafts(session)]
     rows = [
@@ -503,16 +492,18 @@ def list_(ctx: typer.Context, database: DatabaseOption = None, as_json: JsonOpti
     ]
     columns = ("draft", "study", "title", "status", "changed_by")
     cells = [[row[name] or "not drawn" for name in columns] for row in rows]
-    print_result({"drafts": rows}, table_text(columns, cells) or "no draft", as_json=as_json)
+    common.print_result(
+        {"drafts": rows}, common.table_text(columns, cells) or "no draft", as_json=as_json
+    )
 
 
 @draft_app.command(epilog="Example: hsfiq draft show 0123456789abcdef")
-def show(ctx: typer.Context, draft: DraftArgument, database: DatabaseOption = None) -> None:
+def show(ctx: typer.Context, draft: DraftArgument, database: common.DatabaseOption = None) -> None:
     """Print the study.toml of a draft."""
     from hsfiq.drafts import toml_of
 
     found = chosen_draft(ctx, database, draft)[1]
-    print_text(toml_of(found.content, found.folder).rstrip())
+    common.print_text(toml_of(found.content, found.folder).rstrip())
 
 
 @draft_app.command(epilog="Example: hsfiq draft draw 0123456789abcdef --open")
@@ -520,7 +511,7 @@ def draw(
     ctx: typer.Context,
     draft: DraftArgument,
     opens: Annotated[bool, typer.Option("--open", help="Also open the study.")] = False,
-    database: DatabaseOption = None,
+    database: common.DatabaseOption = None,
 ) -> None:
     """Import what a draft holds, and draw its study."""
     from hsfiq.actors import command_line
@@ -528,10 +519,10 @@ def draw(
     from hsfiq.drafts import draw as draw_study
 
     opened, found = chosen_draft(ctx, database, draft)
-    name = draw_study(opened, found.token, command_line(), progress("images"))
+    name = draw_study(opened, found.token, command_line(), common.progress("images"))
     if opens:
         open_draft(opened, name)
-    print_text(f"study {name}: {'open' if opens else 'drawn as a draft'}")
+    common.print_text(f"study {name}: {'open' if opens else 'drawn as a draft'}")
 
 
 @draft_app.command("rehearse", epilog="Example: hsfiq draft rehearse 0123456789abcdef --out trial")
@@ -544,8 +535,8 @@ def rehearse_draft(
         typer.Option(metavar="NAME=X", help="A system's strength in log odds of a preference."),
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of annotators and answers.")] = 0,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Let simulated annotators answer a copy of a draft."""
     from hsfiq.drafts import complete, with_material
@@ -557,14 +548,14 @@ def rehearse_draft(
         rehearsed = write_rehearsal(source, config, pay, out, strength or [], seed)
     result = {"draft": draft, "simulated": True, "strengths": rehearsed.strengths}
     lines = [f"SIMULATED: annotators who {rehearsed.who}", "", *rehearsed.lines]
-    print_result(result | rehearsed.result, "\n".join(lines), as_json=as_json)
+    common.print_result(result | rehearsed.result, "\n".join(lines), as_json=as_json)
 
 
 def chosen_draft(ctx: typer.Context, database: str | None, token: str) -> tuple[Database, Snapshot]:
     from hsfiq.drafts import snapshot
     from hsfiq.errors import Refused
 
-    opened = open_chosen(ctx, database, create=False)
+    opened = common.open_chosen(ctx, database, create=False)
     try:
         with opened.reading() as session:
             return opened, snapshot(session, opened, token)

@@ -12,18 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hsfiq.actors import command_line
-from hsfiq.cli.common import (
-    DatabaseOption,
-    JsonOption,
-    StudyArgument,
-    UrlOption,
-    amount,
-    chosen_study,
-    open_chosen,
-    print_result,
-    print_text,
-    root_of_links,
-)
+from hsfiq.cli import common
 from hsfiq.errors import UnreadableInput
 from hsfiq.public_url import is_local
 from hsfiq.text import first_few
@@ -56,9 +45,9 @@ def opened_for(
     from hsfiq.prolific_api import Access, Prolific
 
     access = Access.required()
-    opened = open_chosen(ctx, database, create=False)
+    opened = common.open_chosen(ctx, database, create=False)
     with opened.reading() as session:
-        chosen = chosen_study(session, name).name
+        chosen = common.chosen_study(session, name).name
     with Prolific(access) as client:
         yield Counterpart(opened, client, chosen, command_line(), only or None)
 
@@ -69,15 +58,15 @@ def draft(
     pay_per_hour: Annotated[
         str, typer.Option(metavar="AMOUNT", help="The reward for an hour, by the study's minutes.")
     ],
-    name: StudyArgument = None,
+    name: common.StudyArgument = None,
     description: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="What people read on Prolific; else title and length."),
     ] = None,
-    url: UrlOption = None,
+    url: common.UrlOption = None,
     dry_run: DryRunOption = False,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Create a draft on Prolific, and bind the study to it.
 
@@ -86,7 +75,7 @@ def draft(
     from hsfiq.prolific import draft_of, drafted, make_draft, money
     from hsfiq.readers.files import read_text
 
-    pay, root = amount("--pay-per-hour", pay_per_hour), root_of_links(url)
+    pay, root = common.amount("--pay-per-hour", pay_per_hour), common.root_of_links(url)
     if is_local(root):
         what = f"{root} is this machine only, where nobody from Prolific could begin"
         raise UnreadableInput("--url", what, "name the server's public address")
@@ -95,10 +84,10 @@ def draft(
         if (known := drafted(at)) is not None:
             line = f"study {at.name}: {known.id} exists on Prolific; it is {known.status}"
             result = {"study": at.name, "platform_study_id": known.id, "created": False}
-            print_result(result, line, as_json=as_json)
+            common.print_result(result, line, as_json=as_json)
             return
         with at.database.reading() as session:
-            wanted = draft_of(session, chosen_study(session, at.name), root, pay, text)
+            wanted = draft_of(session, common.chosen_study(session, at.name), root, pay, text)
         places, reward = wanted["total_available_places"], wanted["reward"]
         cost, minutes = money(reward * places, ""), wanted["estimated_completion_time"]
         parts = f"{places:,} places of {money(reward, '')} for {minutes} minutes"
@@ -118,17 +107,19 @@ def draft(
         else ["nothing was sent (--dry-run)"]
     )
     result = {"study": at.name, "platform_study_id": made_id, "created": not dry_run}
-    print_result(result | {"total": cost, "draft": wanted}, "\n".join(lines), as_json=as_json)
+    common.print_result(
+        result | {"total": cost, "draft": wanted}, "\n".join(lines), as_json=as_json
+    )
 
 
 @app.command(epilog="Example: hsfiq prolific publish autumn --dry-run")
 def publish(
     ctx: typer.Context,
-    name: StudyArgument = None,
+    name: common.StudyArgument = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Publish the draft, or start the paused study again.
 
@@ -142,22 +133,22 @@ def publish(
     def agreed(reply: StudyReply) -> bool:
         total, parts = cost_of(reply)
         totals.append(total)
-        print_text(f"{parts}: {total}", to_stderr=True)
+        common.print_text(f"{parts}: {total}", to_stderr=True)
         return not dry_run and confirmed(total, yes=yes)
 
     with opened_for(ctx, database, name) as at:
         done = publish_study(at, agreed)
     end = "would be published (--dry-run)" if totals and not done else "takes people on Prolific"
     result = {"study": at.name, "published": done, "total": totals[0] if totals else None}
-    print_result(result, f"study {at.name}: {end}", as_json=as_json)
+    common.print_result(result, f"study {at.name}: {end}", as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq prolific pause autumn")
 def pause(
     ctx: typer.Context,
-    name: StudyArgument = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    name: common.StudyArgument = None,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Let no further people begin; those who have begun can go on."""
     from hsfiq.prolific import pause as pause_study
@@ -165,15 +156,15 @@ def pause(
     with opened_for(ctx, database, name) as at:
         done = pause_study(at)
     line = f"study {at.name}: {'paused' if done else 'was paused already'} on Prolific"
-    print_result({"study": at.name, "paused": done}, line, as_json=as_json)
+    common.print_result({"study": at.name, "paused": done}, line, as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq prolific sync autumn")
 def sync(
     ctx: typer.Context,
-    name: StudyArgument = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    name: common.StudyArgument = None,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Compare submissions with participants.
 
@@ -193,13 +184,13 @@ def sync(
     ):
         if people:
             lines.append(f"{len(people):,} {what}: {first_few(people, 10)}")
-    print_result(asdict(synced), "\n".join(lines), as_json=as_json)
+    common.print_result(asdict(synced), "\n".join(lines), as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq prolific approve autumn --reject --dry-run")
 def approve(
     ctx: typer.Context,
-    name: StudyArgument = None,
+    name: common.StudyArgument = None,
     reject: Annotated[
         bool,
         typer.Option(
@@ -216,8 +207,8 @@ def approve(
     only: OnlyOption = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Approve the submissions of participants who have finished.
 
@@ -225,7 +216,7 @@ def approve(
     """
     from hsfiq.prolific_payments import review
 
-    cents = None if screen_out is None else int(100 * amount("--screen-out", screen_out))
+    cents = None if screen_out is None else int(100 * common.amount("--screen-out", screen_out))
     ask = asking(dry_run=dry_run, yes=yes)
     with opened_for(ctx, database, name, only) as at:
         plan = review(at, ask, rejects=reject, screen_out_cents=cents)
@@ -235,7 +226,7 @@ def approve(
 @app.command(epilog="Example: hsfiq prolific bonus autumn --bonus-per-question 0.05 --dry-run")
 def bonus(
     ctx: typer.Context,
-    name: StudyArgument = None,
+    name: common.StudyArgument = None,
     bonus_per_question: Annotated[
         str, typer.Option(metavar="AMOUNT", help="The bonus for each question, unless decided on.")
     ] = "0",
@@ -250,8 +241,8 @@ def bonus(
     only: OnlyOption = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Pay bonuses to approved participants who have none yet.
 
@@ -259,7 +250,7 @@ def bonus(
     """
     from hsfiq.prolific_payments import pay_bonuses
 
-    pay = amount("--bonus-per-question", bonus_per_question)
+    pay = common.amount("--bonus-per-question", bonus_per_question)
     ask, patience = asking(dry_run=dry_run, yes=yes), timedelta(minutes=wait)
     with opened_for(ctx, database, name, only) as at:
         plan = pay_bonuses(at, ask, pay, patience)
@@ -271,7 +262,7 @@ def asking(*, dry_run: bool, yes: bool) -> Callable[[Plan], bool]:
 
     def ask(plan: Plan) -> bool:
         for line in plan.lines():
-            print_text(line, to_stderr=True)
+            common.print_text(line, to_stderr=True)
         return not dry_run and (not plan.due or confirmed(plan.total, yes=yes))
 
     return ask
@@ -288,8 +279,8 @@ def finish(plan: Plan, *, dry_run: bool, as_json: bool) -> None:
     """Print what was sent; exit code 1 if something was not, or nobody knows."""
     done = ", ".join(f"{n:,} {kind}" for kind, n in plan.done.items()) or "nothing"
     end = "nothing was sent (--dry-run)" if dry_run else f"done: {done}"
-    print_result(plan.facts(), f"study {plan.study}: {end}", as_json=as_json)
+    common.print_result(plan.facts(), f"study {plan.study}: {end}", as_json=as_json)
     for problem in plan.problems:
-        print_text(f"hsfiq: {problem}", to_stderr=True)
+        common.print_text(f"hsfiq: {problem}", to_stderr=True)
     if plan.problems or (plan.waiting and not dry_run):
         raise typer.Exit(1)

@@ -9,17 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hsfiq.cli.common import (
-    PARTICIPANT_HELP,
-    DatabaseOption,
-    JsonOption,
-    chosen_study,
-    note,
-    open_chosen,
-    print_result,
-    requires,
-    table_text,
-)
+from hsfiq.cli import common
 from hsfiq.errors import UnreadableInput
 from hsfiq.text import count_text, one_line
 
@@ -38,7 +28,7 @@ ReleaseArgument = Annotated[
 
 
 @app.command(epilog="Example: hsfiq release verify releases/my-study-hp-1.0.0")
-def verify(folder: ReleaseArgument, as_json: JsonOption = False) -> None:
+def verify(folder: ReleaseArgument, as_json: common.JsonOption = False) -> None:
     """Check that a release agrees with its description.
 
     Digests, types, ranges, references between tables, the funnel, the split and further files are
@@ -47,7 +37,7 @@ def verify(folder: ReleaseArgument, as_json: JsonOption = False) -> None:
     from hsfiq.releases.verify import verify as verify_folder
 
     findings = verify_folder(folder)
-    print_result(as_result(folder, findings), verify_text(folder, findings), as_json=as_json)
+    common.print_result(as_result(folder, findings), verify_text(folder, findings), as_json=as_json)
     if findings.n:
         raise typer.Exit(1)
 
@@ -82,7 +72,9 @@ def list_(
     ] = None,
     participant: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help=f"Only releases with answers of one. {PARTICIPANT_HELP}"),
+        typer.Option(
+            metavar="NAME", help=f"Only releases with answers of one. {common.PARTICIPANT_HELP}"
+        ),
     ] = None,
     question: Annotated[
         str | None,
@@ -90,8 +82,8 @@ def list_(
             metavar="ID", help="Which revision of this answer each release has: p7.form_1.0."
         ),
     ] = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """List the releases that hsfiq export has written.
 
@@ -108,15 +100,15 @@ def list_(
     answers: list[AnswerInRelease] = []
     of_study = "" if study is None else f" of study {study}"
     empty = f"no release{of_study} yet: hsfiq export writes one"
-    with open_chosen(ctx, database, create=False).reading() as session:
+    with common.open_chosen(ctx, database, create=False).reading() as session:
         if participant is not None:
-            row = chosen_study(session, study)
+            row = common.chosen_study(session, study)
             person = by_name_or_platform_id(session, row, participant)
             only = [release.id for release in exports_with(session, person.id)]
             records = records_of(session, row, only)
             empty = f"no release of study {row.name} has answers of {participant}"
         elif question is not None:
-            row = chosen_study(session, study)
+            row = common.chosen_study(session, study)
             key = find_question(session, row, question)
             if key is None:
                 raise UnreadableInput("--question", f"study {row.name} has no {question[:80]!r}")
@@ -124,7 +116,7 @@ def list_(
             records, answers = records_of(session, row, [*by_release]), [*by_release.values()]
             empty = f"no release of study {row.name} has an answer to {question}"
         else:
-            rows = list_studies(session) if study is None else [chosen_study(session, study)]
+            rows = list_studies(session) if study is None else [common.chosen_study(session, study)]
             records = [record for row in rows for record in records_of(session, row)]
     results = [record.facts() for record in records]
     columns = ["release", "version", "exported (UTC)", "filters", "answers", "since then"]
@@ -132,8 +124,8 @@ def list_(
     for place, answer in enumerate(answers):
         results[place]["answer"] = answer._asdict()
         lines[place] += (f"{'has' if answer.is_kept else 'dropped'} revision {answer.revision}",)
-    text = table_text([*columns, "answer"] if answers else columns, lines)
-    print_result({"releases": results}, text or empty, as_json=as_json)
+    text = common.table_text([*columns, "answer"] if answers else columns, lines)
+    common.print_result({"releases": results}, text or empty, as_json=as_json)
 
 
 def list_row(record: ReleaseRecord) -> tuple[str | int, ...]:
@@ -175,7 +167,7 @@ def diff(
             help="Also compare the figures of this metric, such as recall@5.",
         ),
     ] = None,
-    as_json: JsonOption = False,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Compare the rows and the figures of two releases.
 
@@ -193,7 +185,7 @@ def diff(
         "tables": {name: asdict(table) for name, table in compared.tables.items()},
         "figures": figures,
     }
-    print_result(result, diff_text(compared, figures), as_json=as_json)
+    common.print_result(result, diff_text(compared, figures), as_json=as_json)
 
 
 def moved_figures(before: Path, after: Path, metrics: list[str]) -> dict[str, dict[str, Any]]:
@@ -209,7 +201,7 @@ def moved_figures(before: Path, after: Path, metrics: list[str]) -> dict[str, di
 
 def figures_of(folder: Path, metrics: list[str]) -> dict[str, dict[str, Any]]:
     """The figures of a release by their place in the analysis."""
-    with requires("analysis"):
+    with common.requires("analysis"):
         from hsfiq.analysis.data.kind_release import kind_of
         from hsfiq.analysis.kinds import STATISTICS
     from hsfiq.releases.folder import require_readable
@@ -313,7 +305,7 @@ def merge(
     ] = "",
     seed: Annotated[int, typer.Option(min=0, help="Of the new pseudonyms.")] = 0,
     version: Annotated[str, typer.Option(metavar="X.Y.Z", help="Of the release.")] = "1.0.0",
-    as_json: JsonOption = False,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Merge releases of one kind.
 
@@ -332,9 +324,9 @@ def merge(
     require_study_name(name)
     full = full_version(version)
     outcome = merge_releases(folders, out, name=name, title=title, seed=seed, version=full)
-    print_result(as_result(outcome), describe(outcome), as_json=as_json)
+    common.print_result(as_result(outcome), describe(outcome), as_json=as_json)
     if any(map(has_packed_images, folders)):
-        note("note: the packed images are not in the merged release")
+        common.note("note: the packed images are not in the merged release")
 
 
 # `hsfiq release push`: a release to the Hugging Face hub.
@@ -352,7 +344,7 @@ def push(
     private: Annotated[
         bool, typer.Option("--private", help="Make a repository that only its owners see.")
     ] = False,
-    as_json: JsonOption = False,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Verify a release and upload it to the Hugging Face hub.
 
@@ -363,7 +355,7 @@ def push(
     upload = plan_upload(folder, repo)
     url = None
     if not dry_run:
-        with requires("hub"):
+        with common.requires("hub"):
             from hsfiq.releases.push import push as push_upload
         url = push_upload(upload, private=private)
     result = asdict(upload) | {
@@ -373,7 +365,7 @@ def push(
         "uploaded": not dry_run,
         "commit": url,
     }
-    print_result(result, push_text(upload, url, private=private), as_json=as_json)
+    common.print_result(result, push_text(upload, url, private=private), as_json=as_json)
 
 
 def push_text(upload: Upload, url: str | None, *, private: bool) -> str:

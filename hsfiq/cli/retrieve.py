@@ -10,15 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
 
 import typer
 
-from hsfiq.cli.common import (
-    JsonOption,
-    existing_folder,
-    print_result,
-    print_text,
-    requires,
-    warn,
-    with_option_groups,
-)
+from hsfiq.cli import common
 from hsfiq.cli.images import image_root
 from hsfiq.cli.score import ScorerOptions, images_option
 from hsfiq.errors import NothingToDo, UnreadableInput
@@ -87,24 +79,24 @@ class RetrieveOptions(ScorerOptions):
     allow_missing: Annotated[
         bool, typer.Option("--allow-missing", help="Go on without images that are missing.")
     ] = False
-    as_json: JsonOption = False
+    as_json: common.JsonOption = False
 
 
 @app.command(
     epilog="Example: hsfiq retrieve --checkpoint runs/sprc --data fashion-iq --corpus union "
     "--drop-reference --out sprc.jsonl"
 )
-@with_option_groups
+@common.with_option_groups
 def retrieve(*, options: RetrieveOptions) -> None:
     """Write the ranked lists of a retrieval system or a scorer, for import runs and evaluate."""
     if options.out.exists():
         raise UnreadableInput(str(options.out), "exists already", "name another file with --out")
-    existing_folder(options.out.parent)
-    folder = None if options.data == DRAWN else existing_folder(Path(options.data))
+    common.existing_folder(options.out.parent)
+    folder = None if options.data == DRAWN else common.existing_folder(Path(options.data))
     if options.probes is not None:
-        with requires("index"):
+        with common.requires("index"):
             import faiss  # noqa: F401 -- only whether it is installed
-    with requires("model"):
+    with common.requires("model"):
         from hsfiq.cli.training_bar import TrainingBar
         from hsfiq.model.evaluation.drawn import drawn_for_scorer
         from hsfiq.model.evaluation.retrieve import Request
@@ -135,7 +127,7 @@ def retrieve(*, options: RetrieveOptions) -> None:
     with TrainingBar() as bar:
         result = write_lists(request, bar)
     result["notes"] += notes
-    print_result(result, as_text(result), as_json=options.as_json)
+    common.print_result(result, as_text(result), as_json=options.as_json)
 
 
 def drawn_split(name: str) -> Literal["val", "test"]:
@@ -251,7 +243,7 @@ class ServeOptions(ScorerOptions):
 @retriever_app.command(
     epilog="Example: hsfiq retriever serve --checkpoint runs/sprc --images fashion-iq/images"
 )
-@with_option_groups
+@common.with_option_groups
 def serve(
     checkpoint: Annotated[
         Path,
@@ -268,9 +260,9 @@ def serve(
     token = read_token(options.token_file) if options.token_file else None
     if token is None and not is_loopback(options.host):
         raise UnreadableInput("--host", f"{options.host} needs a token", "add --token-file")
-    with requires("live"):
+    with common.requires("live"):
         from hsfiq.http_server import accept_connections, listening
-    with requires("model"):
+    with common.requires("model"):
         from hsfiq.cli.training_bar import TrainingBar
         from hsfiq.model.ranker import load_ranker
         from hsfiq.model.retriever_server import serve as answer
@@ -285,10 +277,10 @@ def serve(
             )
         if missing:
             n = f"{len(missing):,} of {len(candidates.image_ids):,} images"
-            warn([f"{n} are missing or unreadable and left out ({first_few(missing)})"])
+            common.warn([f"{n} are missing or unreadable and left out ({first_few(missing)})"])
         accept_connections(listener)
         system, port = ranker.system(), listener.getsockname()[1]
-        print_text(
+        common.print_text(
             f"serving {system.name} ({system.version[:12]}) on "
             f"{count_text(system.corpus.size, 'image')} at "
             f"http://{options.host}:{port}; Ctrl-C stops it"
@@ -307,7 +299,7 @@ def candidates_of(checkpoint: Path, images: str, options: ServeOptions) -> Candi
         split: Literal["val", "test"] = "test" if options.corpus == "all" else "val"
         benchmark, folder, _ = drawn_for_scorer(split, checkpoint, None)
         return benchmark_candidates(benchmark, options.corpus, folder)
-    folder = existing_folder(Path(images))
+    folder = common.existing_folder(Path(images))
     if options.corpus == "all":
         return folder_candidates(folder)
     if options.corpus == "paths":
@@ -331,21 +323,21 @@ def check(
             "the list of its id.",
         ),
     ] = None,
-    as_json: JsonOption = False,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Check that a server follows the live retrieval protocol.
 
     The exit code is 1 if it does not.
     """
-    with requires("live"):
+    with common.requires("live"):
         from hsfiq.live.client import LiveRetriever
         from hsfiq.live.conformance import check_conformance
 
     token = read_token(token_file) if token_file else None
-    file_of = ImageFolder(existing_folder(images)).find if images else None
+    file_of = ImageFolder(common.existing_folder(images)).find if images else None
     with LiveRetriever(url, token, timeout) as retriever:
         report = check_conformance(retriever, file_of)
-    print_result(report.to_json(), report.as_text(), as_json=as_json)
+    common.print_result(report.to_json(), report.as_text(), as_json=as_json)
     if report.failed:
         raise NothingToDo(f"{url}: {len(report.failed)} of {len(report.results)} rules are broken")
 
@@ -397,13 +389,13 @@ def convert(
     model: Annotated[
         str, typer.Option(metavar="NAME", help="Of LAVIS' files: blip2-vitg or blip2-coco.")
     ] = "blip2-vitg",
-    as_json: JsonOption = False,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Convert BLIP-2's weights to the other layout.
 
     The numbers are the same. The new folder is written completely or not at all.
     """
-    with requires("model"):
+    with common.requires("model"):
         from hsfiq.model.encoders import hf_conversion
         from hsfiq.model.encoders.lavis import architecture_named
     if not source.exists():
@@ -419,7 +411,7 @@ def convert(
     text = (
         f"{out}: {result['model']}, from the layout of {result['from']} to that of {result['to']}"
     )
-    print_result({"out": str(out), **result}, text, as_json=as_json)
+    common.print_result({"out": str(out), **result}, text, as_json=as_json)
 
 
 @weights_app.command(
@@ -448,13 +440,13 @@ def import_(
             "$HSFIQ_WEIGHTS.",
         ),
     ] = None,
-    as_json: JsonOption = False,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Make a checkpoint from the files that its authors published.
 
     The checkpoint is that of a retrieval system, or of QuRe's scorer.
     """
-    with requires("model"):
+    with common.requires("model"):
         from hsfiq.model.retrieval.import_weights import import_weights
     checkpoint = import_weights(files, out, dataset=dataset, weights=weights_folder)
     recipe = checkpoint.about["recipe"]
@@ -472,7 +464,7 @@ def import_(
     for source in sources:
         known = source["known_as"] or f"unknown file, SHA-1 {source['sha1']}"
         lines.append(f"  {source['file']}: {known}")
-    print_result(result, "\n".join(lines), as_json=as_json)
+    common.print_result(result, "\n".join(lines), as_json=as_json)
 
 
 def converted(checkpoint: Checkpoint) -> dict[str, Any]:

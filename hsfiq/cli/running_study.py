@@ -10,23 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from hsfiq.actors import Action
-from hsfiq.cli.common import (
-    PARTICIPANT_HELP,
-    DatabaseOption,
-    JsonOption,
-    StudyOption,
-    UrlOption,
-    chosen_study,
-    open_chosen,
-    participant_label,
-    print_result,
-    print_text,
-    record_afterwards,
-    record_command,
-    requires,
-    root_of_links,
-    table_text,
-)
+from hsfiq.cli import common
 from hsfiq.cli.study import app  # whose commands these join
 from hsfiq.errors import FileErrors, UnreadableInput
 from hsfiq.public_url import public_url
@@ -42,39 +26,39 @@ StudyName = Annotated[str, typer.Argument(metavar="NAME", help="The study's name
 def preview(
     ctx: typer.Context,
     name: StudyName,
-    url: UrlOption = None,
+    url: common.UrlOption = None,
     hours: Annotated[
         float, typer.Option(metavar="N", help="How long the link is valid.", min=0.1, max=720)
     ] = 24,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Print a link that shows the study as annotators see it.
 
     Nothing is stored. Whoever has the link can open the preview until it expires, also while the
     study is a draft.
     """
-    with requires("annotate"):
+    with common.requires("annotate"):
         from hsfiq.annotate.cookies import signer_of
         from hsfiq.annotate.preview import new_preview, preview_path
 
-    root = root_of_links(url)
-    opened = open_chosen(ctx, database, create=False)
+    root = common.root_of_links(url)
+    opened = common.open_chosen(ctx, database, create=False)
     with opened.reading() as session:
-        place = new_preview(session, chosen_study(session, name), hours)
+        place = new_preview(session, common.chosen_study(session, name), hours)
     link = f"{root}{preview_path(signer_of(opened), place)}"
-    record_afterwards(opened, Action.STUDY_PREVIEW, study=name)
+    common.record_afterwards(opened, Action.STUDY_PREVIEW, study=name)
     expires = datetime.fromtimestamp(place.expires, UTC).isoformat()
     result = {"study": name, "link": link, "expires": expires}
-    print_result(result, f"{link}\nvalid until {expires}", as_json=as_json)
+    common.print_result(result, f"{link}\nvalid until {expires}", as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq study unblind autumn")
 def unblind(
     ctx: typer.Context,
     name: StudyName,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Show results by system before the study is closed.
 
@@ -83,10 +67,10 @@ def unblind(
     from hsfiq.actors import command_line
     from hsfiq.collect.review import unblind as show_results
 
-    with open_chosen(ctx, database, create=False).writing() as session:
-        show_results(session, chosen_study(session, name), command_line(), datetime.now(UTC))
+    with common.open_chosen(ctx, database, create=False).writing() as session:
+        show_results(session, common.chosen_study(session, name), command_line(), datetime.now(UTC))
     line = f"study {name}: results by system are shown from now on"
-    print_result({"study": name, "hidden": False}, line, as_json=as_json)
+    common.print_result({"study": name, "hidden": False}, line, as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq study edit autumn study.toml --dry-run")
@@ -99,8 +83,8 @@ def edit(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would change; store nothing.")
     ] = False,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Correct a study's texts and codes; earlier versions are kept.
 
@@ -111,10 +95,10 @@ def edit(
     from hsfiq.study.config_file import located, read_config
     from hsfiq.study.texts import difference
 
-    opened = open_chosen(ctx, database, create=False)
+    opened = common.open_chosen(ctx, database, create=False)
     wanted = read_config(config)
     with opened.reading() as session:
-        study = chosen_study(session, name)
+        study = common.chosen_study(session, name)
         try:
             prepared = prepare_edit(study, wanted, study.text_version)
         except ForbiddenEdit as error:
@@ -125,7 +109,7 @@ def edit(
         with opened.writing() as session:
             number = perform_edit(session, prepared, datetime.now(UTC)).number
             about = f"text version {number}"
-            record_command(session, Action.STUDY_EDIT, study=name, about=about)
+            common.record_command(session, Action.STUDY_EDIT, study=name, about=about)
     if not lines:
         end = "no text or code differs; nothing is changed"
     elif dry_run:
@@ -133,7 +117,7 @@ def edit(
     else:
         end = f"stored as version {number}; participants get it with their next page"
     result = {"study": name, "text_version": number, "difference": lines}
-    print_result(result, "\n".join([*lines, f"study {name}: {end}"]), as_json=as_json)
+    common.print_result(result, "\n".join([*lines, f"study {name}: {end}"]), as_json=as_json)
 
 
 @app.command(epilog='Example: hsfiq study message autumn "The server restarts at noon."')
@@ -143,10 +127,10 @@ def message(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The message, as Markdown.")],
     participant: Annotated[
         str | None,
-        typer.Option(metavar="ID", help=f"Send it to one only. {PARTICIPANT_HELP}"),
+        typer.Option(metavar="ID", help=f"Send it to one only. {common.PARTICIPANT_HELP}"),
     ] = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Send a message to all who take part now, or to one participant.
 
@@ -155,16 +139,18 @@ def message(
     from hsfiq.collect.messages import send_message
     from hsfiq.collect.participants import by_name_or_platform_id
 
-    with open_chosen(ctx, database, create=False).writing() as session:
-        study = chosen_study(session, name)
+    with common.open_chosen(ctx, database, create=False).writing() as session:
+        study = common.chosen_study(session, name)
         person = by_name_or_platform_id(session, study, participant) if participant else None
         recipients = send_message(session, study, text, to=person, now=datetime.now(UTC))
         pseudonym = person.name if person else None
-        record_command(session, Action.STUDY_MESSAGE, study=name, about=pseudonym or "everybody")
-        label = participant_label(person.name, person.external_id) if person else None
+        common.record_command(
+            session, Action.STUDY_MESSAGE, study=name, about=pseudonym or "everybody"
+        )
+        label = common.participant_label(person.name, person.external_id) if person else None
     result = {"study": name, "participant": pseudonym, "recipients": recipients}
     whom = label or count_text(recipients, "participant")
-    print_result(result, f"study {name}: message sent to {whom}", as_json=as_json)
+    common.print_result(result, f"study {name}: message sent to {whom}", as_json=as_json)
 
 
 # `hsfiq study enrolment`: the rules for who may begin, while a study runs.
@@ -199,8 +185,8 @@ def enrolment(
             help="Whether people of a platform need links of `hsfiq participant links`.",
         ),
     ] = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Print the rules for who may begin, or change them."""
     from hsfiq.collect.owner import change_enrolment
@@ -212,17 +198,17 @@ def enrolment(
         "signed_links": signed_links,
     }
     changes = {key: value for key, value in given.items() if value is not None}
-    opened = open_chosen(ctx, database, create=False)
+    opened = common.open_chosen(ctx, database, create=False)
     if changes:
         with opened.writing() as session:
-            change_enrolment(session, chosen_study(session, study), changes)
+            change_enrolment(session, common.chosen_study(session, study), changes)
             about = ", ".join(f"{key}={value}" for key, value in changes.items())
-            record_command(session, Action.STUDY_ENROLMENT, study=study, about=about)
+            common.record_command(session, Action.STUDY_ENROLMENT, study=study, about=about)
     with opened.reading() as session:
-        recruitment = config_of(chosen_study(session, study)).recruitment
+        recruitment = config_of(common.chosen_study(session, study)).recruitment
     rules = {key: getattr(recruitment, key) for key in given}
     lines = [f"study {study}:", *(f"{key}: {value}" for key, value in rules.items())]
-    print_result({"study": study, **rules}, "\n".join(lines), as_json=as_json)
+    common.print_result({"study": study, **rules}, "\n".join(lines), as_json=as_json)
 
 
 # `hsfiq study hit`: what Mechanical Turk needs to show a study to workers.
@@ -244,7 +230,7 @@ def hit(
             metavar="PIXELS", min=0, max=10_000, help="Of the frame; 0 fits it to the window."
         ),
     ] = 0,
-    database: DatabaseOption = None,
+    database: common.DatabaseOption = None,
 ) -> None:
     """Print a study's ExternalQuestion for Mechanical Turk."""
     from hsfiq.study.config import config_of
@@ -257,8 +243,8 @@ def hit(
             "Mechanical Turk shows only pages that are served over https",
             "give the server's address, such as https://study.example.org",
         )
-    with open_chosen(ctx, database, create=False).reading() as session:
-        row = chosen_study(session, study)
+    with common.open_chosen(ctx, database, create=False).reading() as session:
+        row = common.chosen_study(session, study)
         name, mode = row.name, config_of(row).recruitment.mode
     if mode != "mturk":
         raise UnreadableInput(
@@ -266,7 +252,7 @@ def hit(
             f"recruits by mode = {mode!r}, so Mechanical Turk cannot show it",
             'set mode = "mturk" in [recruitment] of a new study',
         )
-    print_text(external_question(name, public, height).removesuffix("\n"))
+    common.print_text(external_question(name, public, height).removesuffix("\n"))
 
 
 # `hsfiq study quota`: how many participants get forms of a category, while a study runs.
@@ -280,8 +266,8 @@ def quota(
         list[str],
         typer.Argument(metavar="CATEGORY=N...", help="The most participants of each category."),
     ],
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Set how many participants get forms of a category.
 
@@ -291,14 +277,16 @@ def quota(
     from hsfiq.collect.places import quotas_of
 
     wanted = read_quotas(quotas)
-    with open_chosen(ctx, database, create=False).writing() as session:
-        row = chosen_study(session, study)
+    with common.open_chosen(ctx, database, create=False).writing() as session:
+        row = common.chosen_study(session, study)
         change_quotas(session, row, wanted)
         counts = quotas_of(session, row, datetime.now(UTC))
-        record_command(session, Action.STUDY_QUOTA, study=study, about=", ".join(quotas))
+        common.record_command(session, Action.STUDY_QUOTA, study=study, about=", ".join(quotas))
     lines = [f"{count.category}: {count.taking_part:,} of {count.quota:,}" for count in counts]
     result = {"study": study, "quotas": [count.facts() for count in counts]}
-    print_result(result, "\n".join([f"study {study}, participants:", *lines]), as_json=as_json)
+    common.print_result(
+        result, "\n".join([f"study {study}, participants:", *lines]), as_json=as_json
+    )
 
 
 def read_quotas(given: list[str]) -> dict[str, int]:
@@ -326,24 +314,24 @@ def strike(
         str, typer.Argument(metavar="SEARCH", help="The search: question_id in a release.")
     ],
     turn: Annotated[int, typer.Argument(metavar="TURN", help="The turn's number.", min=1)],
-    study: StudyOption = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    study: common.StudyOption = None,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Leave a text that somebody typed out of later releases."""
     from hsfiq.collect.searches import strike as strike_text
 
-    with open_chosen(ctx, database, create=False).writing() as session:
-        row = chosen_study(session, study)
+    with common.open_chosen(ctx, database, create=False).writing() as session:
+        row = common.chosen_study(session, study)
         is_new = strike_text(session, row, search, turn, datetime.now(UTC))
         name = row.name
         if is_new:
             about = f"{search} turn {turn}"
-            record_command(session, Action.STUDY_STRIKE, study=name, about=about)
+            common.record_command(session, Action.STUDY_STRIKE, study=name, about=about)
     result = {"study": name, "search": search, "turn": turn, "was_struck": not is_new}
     state = "is struck" if is_new else "has been struck before"
     line = f"study {name}: the text of turn {turn} of {search} {state}"
-    print_result(result, line, as_json=as_json)
+    common.print_result(result, line, as_json=as_json)
 
 
 # `hsfiq study texts`: what a translator has to translate for a study.
@@ -356,9 +344,9 @@ def share(
     revoke: Annotated[
         int | None, typer.Option(metavar="N", help="Revoke link N instead; there is no undo.")
     ] = None,
-    url: UrlOption = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    url: common.UrlOption = None,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Make or revoke a link to the newest report.
 
@@ -367,16 +355,16 @@ def share(
     from hsfiq.actors import command_line
     from hsfiq.releases.reports import revoke_report, share_report
 
-    root = root_of_links(url)
-    with open_chosen(ctx, database, create=False).writing() as session:
-        study = chosen_study(session, name)
+    root = common.root_of_links(url)
+    with common.open_chosen(ctx, database, create=False).writing() as session:
+        study = common.chosen_study(session, name)
         if revoke is not None:
             revoke_report(session, command_line(), study, revoke)
-            print_result({"revoked": revoke}, f"link {revoke}: revoked", as_json=as_json)
+            common.print_result({"revoked": revoke}, f"link {revoke}: revoked", as_json=as_json)
             return
         shared = share_report(session, command_line(), study)
         result = {"number": shared.id, "link": f"{root}/shared/{shared.token}/"}
-    print_result(result, f"link {result['number']}: {result['link']}", as_json=as_json)
+    common.print_result(result, f"link {result['number']}: {result['link']}", as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq study jobs --stop 12")
@@ -388,13 +376,13 @@ def jobs(
     again: Annotated[
         int | None, typer.Option(metavar="N", help="Queue job N again, which failed or stopped.")
     ] = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """List, stop or repeat the jobs of the server."""
     from hsfiq.jobs import ask_to_stop, jobs_of, try_again
 
-    opened = open_chosen(ctx, database, create=False)
+    opened = common.open_chosen(ctx, database, create=False)
     if stop is not None or again is not None:
         with opened.writing() as session:
             if stop is not None:
@@ -405,7 +393,9 @@ def jobs(
         rows = [(job.id, job.state, job.about, job.result or "") for job in jobs_of(session)]
     names = ("job", "state", "about", "result")
     facts = [dict(zip(names, row, strict=True)) for row in rows]
-    print_result({"jobs": facts}, table_text(names, rows) or "no job yet", as_json=as_json)
+    common.print_result(
+        {"jobs": facts}, common.table_text(names, rows) or "no job yet", as_json=as_json
+    )
 
 
 @app.command("texts", epilog="Example: hsfiq study texts study.toml --language de")
@@ -436,7 +426,7 @@ def texts(
     wanted = read_config(config, needs_language_files=False)
     if part == "short":
         path = config.with_name(f"{language}.json")
-        print_text(missing_as_json(path, language, queries, wanted))
+        common.print_text(missing_as_json(path, language, queries, wanted))
     else:
         typer.echo(long_text(wanted, part, queries))  # a text to translate stays as it is
 

@@ -12,15 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.models import OptionInfo
 
-from hsfiq.cli.common import (
-    JsonOption,
-    existing_folder,
-    note,
-    on_this_disk,
-    print_result,
-    requires,
-    with_option_groups,
-)
+from hsfiq.cli import common
 from hsfiq.errors import UnreadableInput
 from hsfiq.text import first_few
 
@@ -103,7 +95,7 @@ class JudgeOptions:
         )
         judge = build_judge(str(self.judge), settings)
         if judge.asks == "pairs":
-            with requires("analysis"):  # before anything is paid
+            with common.requires("analysis"):  # before anything is paid
                 from hsfiq.analysis.resampling import bootstrap  # noqa: F401
         return judge
 
@@ -129,7 +121,7 @@ class JudgeOptions:
 
 
 def folder_or_none(images: Path | None) -> Path | None:
-    return None if images is None else on_this_disk(images)
+    return None if images is None else common.on_this_disk(images)
 
 
 def images_option(otherwise: str) -> OptionInfo:
@@ -161,12 +153,12 @@ class ScorerOptions:
         from hsfiq.model.image_tokens import default_root
         from hsfiq.model.scorer.loading import ScorerPaths
 
-        folder = None if images is None else on_this_disk(images)
+        folder = None if images is None else common.on_this_disk(images)
         return ScorerPaths(checkpoint, folder, self.weights, self.cache or default_root())
 
 
 @app.command(epilog="Example: hsfiq score releases/hpfiq-hp-1.0.0 --checkpoint runs/cirqrs")
-@with_option_groups
+@common.with_option_groups
 def score(
     release: Annotated[
         Path,
@@ -200,7 +192,7 @@ def score(
     force: Annotated[
         bool, typer.Option("--force", help="Replace another scorer's scores.")
     ] = False,
-    as_json: JsonOption = False,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Score every retrieved set of a release, into RELEASE.scores beside it, or of a file.
 
@@ -218,10 +210,10 @@ def score(
     if release.is_file():
         score_plain_file(release, out, options, scorer, images, as_json=as_json)
         return
-    existing_folder(release)
+    common.existing_folder(release)
     if out is not None:
         raise UnreadableInput("--out", "is for a file of sets", "a release's scores are beside it")
-    with requires("model"):
+    with common.requires("model"):
         from hsfiq.cli.training_bar import TrainingBar
         from hsfiq.model.release_scores import require_metric_name, score_release
         from hsfiq.model.runtime import device_of
@@ -229,7 +221,7 @@ def score(
     paths, device = options.paths(scorer, images), device_of(options.device)
     with TrainingBar() as bar:
         result = score_release(release, name, paths, device, bar, force=force)
-    print_result(result, as_text(result, release), as_json=as_json)
+    common.print_result(result, as_text(result, release), as_json=as_json)
 
 
 def judge(
@@ -250,8 +242,8 @@ def judge(
         where = str(release) if out is None else "--out"
         raise UnreadableInput(where, "a file of sets needs --out FILE, a release takes none")
     if not release.is_file():
-        existing_folder(release)
-    with requires("model"):
+        common.existing_folder(release)
+    with common.requires("model"):
         from hsfiq.cli.training_bar import TrainingBar
         from hsfiq.model.judges.score import judge_file, judge_release
         from hsfiq.model.release_scores import require_metric_name
@@ -268,7 +260,7 @@ def judge(
     lines = judged_text(result, costs, out)
     if out is None:
         lines = [as_text(result, release), *lines[1:]]
-    print_result({**result, "costs_of_this_run": costs}, "\n".join(lines), as_json=as_json)
+    common.print_result({**result, "costs_of_this_run": costs}, "\n".join(lines), as_json=as_json)
 
 
 def judged_text(result: dict[str, Any], costs: dict[str, float], out: Path | None) -> list[str]:
@@ -311,7 +303,7 @@ def score_plain_file(
 ) -> None:
     if out is None:
         raise UnreadableInput(str(path), "is a file of sets", "name the file for scores with --out")
-    with requires("model"):
+    with common.requires("model"):
         from hsfiq.cli.training_bar import TrainingBar
         from hsfiq.model.release_scores import score_file
         from hsfiq.model.runtime import device_of
@@ -321,7 +313,7 @@ def score_plain_file(
     lines = [f"{out}: {scores.n_scored:,} of {scores.n_sets:,} sets scored"]
     if scores.missing_images:
         lines.append(f"missing or unreadable images: {first_few(scores.missing_images)}")
-    print_result(scores.to_json(), "\n".join(lines), as_json=as_json)
+    common.print_result(scores.to_json(), "\n".join(lines), as_json=as_json)
 
 
 def as_text(result: dict[str, Any], release: Path) -> str:
@@ -375,8 +367,8 @@ def score_in_project(
         remedy = f"score with one of {listed}: hsfiq score {release} --checkpoint DIR --name {name}"
         raise UnreadableInput(where, what, remedy)
     (checkpoint,) = found
-    note(f"scoring {release} with {checkpoint} as {name}")
-    with requires("model"):
+    common.note(f"scoring {release} with {checkpoint} as {name}")
+    with common.requires("model"):
         from hsfiq.cli.training_bar import TrainingBar
         from hsfiq.model.release_scores import score_release
         from hsfiq.model.runtime import device_of
@@ -431,7 +423,7 @@ def part_not_trained_on(
             what = f"is {part!r}, and the scorer of {name} was trained on this release"
             raise UnreadableInput("--part", what, "use --part test")
         if part is None:
-            note(f"{name}: {what}, so only its test part is analyzed")
+            common.note(f"{name}: {what}, so only its test part is analyzed")
         part = TEST
     return part
 

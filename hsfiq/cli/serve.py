@@ -13,17 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hsfiq.actors import command_line
-from hsfiq.cli.common import (
-    DatabaseOption,
-    JsonOption,
-    current_project,
-    database_url,
-    open_chosen,
-    print_result,
-    print_text,
-    progress,
-    requires,
-)
+from hsfiq.cli import common
 from hsfiq.errors import UnreadableInput
 from hsfiq.public_url import is_local
 from hsfiq.public_url import public_url as public_address
@@ -126,11 +116,11 @@ def serve(
             show_default=False,
         ),
     ] = None,
-    database: DatabaseOption = None,
+    database: common.DatabaseOption = None,
 ) -> None:
     """Serve the studies of a database, or open and serve the project's study."""
     public = public_address(public_url)
-    with requires("annotate"):
+    with common.requires("annotate"):
         from hsfiq.annotate import app
         from hsfiq.annotate.serving.monitoring import Watching, token_in
     header = trusted_header(auth_header, auth_secret_file)
@@ -139,7 +129,7 @@ def serve(
     watching = Watching(
         token, logs_json=log_format is LogFormat.JSON, slow_seconds=slow_statement_seconds
     )
-    opened = open_chosen(ctx, database, connections=connections)
+    opened = common.open_chosen(ctx, database, connections=connections)
     serving = app.Serving(public, workers, connections, watching, header)
     root = str(public or f"http://{host}:{port}").rstrip("/")
     prepared = list(prepare_project(ctx, opened, database, root))
@@ -149,7 +139,7 @@ def serve(
     def tell() -> None:
         if not watching.logs_json:
             for line in (*addresses(opened, host, port, public), *prepared):
-                print_text(line, to_stderr=True)
+                common.print_text(line, to_stderr=True)
 
     app.serve(opened, host, port, serving, tell)
 
@@ -166,12 +156,12 @@ def prepare_project(
     from hsfiq.study.config import config_of
     from hsfiq.study.recruiting import platform_name
 
-    project = current_project()
-    if project is None or database_url(ctx, database) != project.database_url:
+    project = common.current_project()
+    if project is None or common.database_url(ctx, database) != project.database_url:
         return
     from hsfiq.project import INVITATIONS_FILE, invited_links, redraw_if_changed
 
-    redrawn = redraw_if_changed(opened, project, command_line(), progress("images"))
+    redrawn = redraw_if_changed(opened, project, command_line(), common.progress("images"))
     if redrawn is not None:
         yield redrawn
     name, _ = project.names()
@@ -226,14 +216,8 @@ def addresses(database: Database, host: str, port: int, public: PublicUrl | None
 
 def trusted_header(name: str | None, secret_file: Path | None) -> TrustedHeader | None:
     """The header in which the proxy names users, as the options or the variables say."""
+    from hsfiq.annotate.serving import proxy
     from hsfiq.annotate.serving.monitoring import MAKE_ONE, token_in
-    from hsfiq.annotate.serving.proxy import (
-        HEADER_OPTION,
-        SECRET_OPTION,
-        TrustedHeader,
-        checked_header,
-        trusted_proxies,
-    )
 
     name = name or os.environ.get(AUTH_VARIABLE) or None
     secret_file = secret_file or file_in(SECRET_VARIABLE)
@@ -241,16 +225,16 @@ def trusted_header(name: str | None, secret_file: Path | None) -> TrustedHeader 
         return None
     if name is None:
         raise UnreadableInput(
-            SECRET_OPTION, f"needs {HEADER_OPTION}", "name the header of the proxy too"
+            proxy.SECRET_OPTION, f"needs {proxy.HEADER_OPTION}", "name the header of the proxy too"
         )
-    checked_header(name)
-    trusted_proxies()
+    proxy.checked_header(name)
+    proxy.trusted_proxies()
     if secret_file is None:
-        what = f"needs {SECRET_OPTION} FILE, the secret that the proxy sends with the name"
+        what = f"needs {proxy.SECRET_OPTION} FILE, the secret that the proxy sends with the name"
         raise UnreadableInput(
-            HEADER_OPTION, what, f"{MAKE_ONE}; docs/proxy.md shows the proxy's part"
+            proxy.HEADER_OPTION, what, f"{MAKE_ONE}; docs/proxy.md shows the proxy's part"
         )
-    return TrustedHeader(name, token_in(secret_file))
+    return proxy.TrustedHeader(name, token_in(secret_file))
 
 
 def file_in(variable: str) -> Path | None:
@@ -272,8 +256,8 @@ def doctor(
             show_default=False,
         ),
     ] = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Check what a server needs, and print the command that repairs what is wrong.
 
@@ -285,13 +269,13 @@ def doctor(
     from hsfiq.doctor import examine
 
     public = public_address(public_url)
-    url = database_url(ctx, database)
+    url = common.database_url(ctx, database)
     engine = connect(url)
     ctx.call_on_close(engine.dispose)
     findings = list(examine(engine, thumbnails_of(engine), public))
     is_well = all(finding.status != "problem" for finding in findings)
     result = {"well": is_well, "findings": [asdict(finding) for finding in findings]}
-    print_result(result, "\n".join(map(line_of, findings)), as_json=as_json)
+    common.print_result(result, "\n".join(map(line_of, findings)), as_json=as_json)
     raise typer.Exit(0 if is_well else 1)
 
 

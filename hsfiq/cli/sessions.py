@@ -11,27 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from hsfiq.cli import common, retrieve
 from hsfiq.cli.analyze import require_report
-from hsfiq.cli.common import (
-    MOST_RESAMPLES,
-    JsonOption,
-    existing_folder,
-    note,
-    print_result,
-    progress,
-    requires,
-    with_option_groups,
-)
 from hsfiq.cli.images import image_root
-from hsfiq.cli.retrieve import (
-    DRAWN,
-    DatasetName,
-    TokenFileOption,
-    benchmark_of,
-    drawn_split,
-    named_benchmark,
-    read_token,
-)
 from hsfiq.cli.score import ScorerOptions, images_option
 from hsfiq.errors import UnreadableInput
 from hsfiq.text import count_text
@@ -92,7 +74,7 @@ class SourceOptions(ScorerOptions):
     """Which queries are played in which corpus."""
 
     dataset: Annotated[
-        DatasetName | None,
+        retrieve.DatasetName | None,
         typer.Option(help="Of --data; else the one that the checkpoint was trained for."),
     ] = None
     split: Annotated[str, typer.Option(metavar="NAME", help="The dataset's split.")] = "val"
@@ -113,7 +95,7 @@ class SourceOptions(ScorerOptions):
     limit: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Only the first queries of each part.")
     ] = None
-    token_file: TokenFileOption = None
+    token_file: retrieve.TokenFileOption = None
     timeout: Annotated[
         float, typer.Option(metavar="SECONDS", min=0.1, help="To wait for a system at a URL.")
     ] = 60.0
@@ -195,7 +177,7 @@ def live_sources(
     from hsfiq.sessions.play import Part
     from hsfiq.sessions.scripts import script_queries
 
-    token = read_token(options.token_file) if options.token_file else None
+    token = retrieve.read_token(options.token_file) if options.token_file else None
     ranker = stack.enter_context(LiveRetriever(url, token, options.timeout))
     if script is not None:
         return Sources((Part(ranker, tuple(script_queries(script))),), options.images)
@@ -204,17 +186,17 @@ def live_sources(
         return Sources((Part(ranker, queries),), options.images)
     if data is None:
         raise UnreadableInput("--data", "is missing", "name a dataset's folder, or drawn")
-    benchmark = drawn_benchmark(options) if data == DRAWN else named(Path(data), options)
+    benchmark = drawn_benchmark(options) if data == retrieve.DRAWN else named(Path(data), options)
     queries = tuple(query for own in queries_of(benchmark, options) for query in own)
-    images = options.images or (None if data == DRAWN else Path(data))
+    images = options.images or (None if data == retrieve.DRAWN else Path(data))
     return Sources((Part(ranker, queries),), images)
 
 
 def checkpoint_sources(
     checkpoint: Path, data: str, options: SourceOptions, script: Sequence[Session] | None
 ) -> Sources:
-    folder = None if data == DRAWN else existing_folder(Path(data))
-    with requires("model"):
+    folder = None if data == retrieve.DRAWN else common.existing_folder(Path(data))
+    with common.requires("model"):
         from hsfiq.cli.training_bar import TrainingBar
         from hsfiq.model.evaluation.drawn import drawn_for_scorer
         from hsfiq.model.ranker import part_rankers
@@ -223,10 +205,12 @@ def checkpoint_sources(
 
     if folder is None:
         benchmark, images, _ = drawn_for_scorer(
-            drawn_split(options.split), checkpoint, options.images
+            retrieve.drawn_split(options.split), checkpoint, options.images
         )
     else:
-        benchmark = benchmark_of(folder, checkpoint, options.dataset, options.split, options.corpus)
+        benchmark = retrieve.benchmark_of(
+            folder, checkpoint, options.dataset, options.split, options.corpus
+        )
         images = options.images or image_root(folder)
     if script is not None:
         queries = scripted(benchmark, script)
@@ -243,18 +227,20 @@ def checkpoint_sources(
 
 def drawn_benchmark(options: SourceOptions) -> Benchmark:
     """The catalogue that training draws unless it is told otherwise."""
-    with requires("model"):
+    with common.requires("model"):
         from hsfiq.model.evaluation.drawn import catalogue_of, drawn
     from hsfiq.model.system_recipes import system_on_drawn, system_recipe
 
     recipe = system_on_drawn(system_recipe("clip4cir-fashioniq"))
-    return drawn(catalogue_of(recipe, {}), drawn_split(options.split))
+    return drawn(catalogue_of(recipe, {}), retrieve.drawn_split(options.split))
 
 
 def named(folder: Path, options: SourceOptions) -> Benchmark:
     if options.dataset is None:
         raise UnreadableInput("--dataset", "is missing", "name the dataset in --data")
-    return named_benchmark(options.dataset, existing_folder(folder), options.split, options.corpus)
+    return retrieve.named_benchmark(
+        options.dataset, common.existing_folder(folder), options.split, options.corpus
+    )
 
 
 def queries_of(benchmark: Benchmark, options: SourceOptions) -> list[tuple[Query, ...]]:
@@ -358,7 +344,7 @@ def user_of(
     from hsfiq.sessions.play import chooser_of
     from hsfiq.sessions.simulators import SimulatedUser, attribute_distance
 
-    is_drawn = data == DRAWN
+    is_drawn = data == retrieve.DRAWN
     if name in ("drawn-full", "drawn-brief") and not is_drawn:
         raise UnreadableInput(
             "--simulator", f"{name} knows drawn garments alone", "use it with --data drawn"
@@ -388,7 +374,7 @@ def simulator_of(name: SimulatorName, options: SimulatorOptions, images: Path | 
 
 
 def language_model(options: SimulatorOptions, images: ImageFolder) -> Simulator:
-    with requires("llm"):
+    with common.requires("llm"):
         from hsfiq.sessions.language_model import Endpoint
     from hsfiq.sessions.language_model import LanguageModel, read_prompt
 
@@ -413,7 +399,7 @@ def image_folder(folder: Path | None) -> ImageFolder:
 
     if folder is None:
         raise UnreadableInput("--images", "is missing", "name the folder of the images")
-    return ImageFolder(existing_folder(folder))
+    return ImageFolder(common.existing_folder(folder))
 
 
 # `hsfiq sessions play`: searches over several rounds with a simulated user.
@@ -425,7 +411,7 @@ DEFAULT_ROUNDS = 5
     epilog="Example: hsfiq sessions play --system runs/sprc --data drawn "
     "--simulator drawn-full --out sprc.jsonl"
 )
-@with_option_groups
+@common.with_option_groups
 def play(
     system: Annotated[
         str, typer.Option(metavar="DIR|URL", help="A checkpoint, or a live retriever's address.")
@@ -469,7 +455,7 @@ def play(
     *,
     sources: SourceOptions,
     simulators: SimulatorOptions,
-    as_json: JsonOption = False,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Let a simulated user search over several rounds.
 
@@ -478,8 +464,8 @@ def play(
     """
     if out.exists():
         raise UnreadableInput(str(out), "exists already", "name another file with --out")
-    existing_folder(out.parent)
-    with requires("live"):
+    common.existing_folder(out.parent)
+    with common.requires("live"):
         from hsfiq.sessions.play import Settings, play_parts, summary
         from hsfiq.sessions.scripts import ScriptedUser
 
@@ -498,11 +484,11 @@ def play(
             stop_at=stop_at,
             seed=seed,
         )
-        sessions = play_parts(played.parts, user, settings, out, progress("playing"))
+        sessions = play_parts(played.parts, user, settings, out, common.progress("playing"))
     result = {"sessions": str(out), **summary(sessions)}
     if costs := user.costs():
         result["costs"] = costs
-    print_result(result, as_text(result), as_json=as_json)
+    common.print_result(result, as_text(result), as_json=as_json)
 
 
 def as_text(result: dict[str, Any]) -> str:
@@ -547,7 +533,9 @@ def measure(
     ] = False,
     resamples: Annotated[
         int,
-        typer.Option(min=1, max=MOST_RESAMPLES, help="The number of resamples for the intervals."),
+        typer.Option(
+            min=1, max=common.MOST_RESAMPLES, help="The number of resamples for the intervals."
+        ),
     ] = 2000,
     seed: Annotated[int, typer.Option(min=0, help="The seed of the resamples.")] = 0,
     people: Annotated[
@@ -567,7 +555,7 @@ def measure(
     force: Annotated[
         bool, typer.Option("--force", help="Replace an existing report in that folder.")
     ] = False,
-    as_json: JsonOption = False,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Print hits, recall and ranks by round, and rounds to success.
 
@@ -575,7 +563,7 @@ def measure(
     first one on the same queries are printed; with --people, the simulated sessions of the files
     beside those of people.
     """
-    with requires("analysis"):
+    with common.requires("analysis"):
         from hsfiq.analysis.reports.sessions import session_text
         from hsfiq.analysis.sessions.measure import measure_rows
         from hsfiq.analysis.sessions.ranks import FISD, Rules
@@ -602,12 +590,12 @@ def measure(
     )
     compared = None if people is None else comparison(people, sessions, k or (), resamples, seed)
     if report is not None:
-        with requires("analysis"):
+        with common.requires("analysis"):
             from hsfiq.analysis.reports.sessions import session_report
         write_report(session_report(result, compared), report, force=force)
-        note(f"{report / 'report.html'}: written")
+        common.note(f"{report / 'report.html'}: written")
     as_object = result.to_json() | ({} if compared is None else {"people": compared.to_json()})
-    print_result(as_object, session_text(result, compared), as_json=as_json)
+    common.print_result(as_object, session_text(result, compared), as_json=as_json)
 
 
 def comparison(

@@ -11,31 +11,7 @@ from warnings import catch_warnings
 import typer
 
 from hsfiq.actors import Action
-from hsfiq.cli.common import (
-    PARTICIPANT_HELP,
-    DatabaseOption,
-    JsonOption,
-    StudyArgument,
-    StudyOption,
-    UrlOption,
-    chosen_study,
-    database_url,
-    existing_folder,
-    one_name,
-    open_chosen,
-    participant_label,
-    perform_action,
-    perform_participant_action,
-    print_result,
-    print_text,
-    progress,
-    record_command,
-    requires,
-    root_of_links,
-    table_text,
-    warn,
-    with_option_groups,
-)
+from hsfiq.cli import common
 from hsfiq.cli.score import ScorerOptions, images_option
 from hsfiq.errors import ConfigError, UnreadableInput
 from hsfiq.public_url import is_local
@@ -63,26 +39,28 @@ app = typer.Typer(
 
 
 @app.command("list", epilog="Example: hsfiq study list")
-def list_(ctx: typer.Context, database: DatabaseOption = None, as_json: JsonOption = False) -> None:
+def list_(
+    ctx: typer.Context, database: common.DatabaseOption = None, as_json: common.JsonOption = False
+) -> None:
     """List the studies with their status and progress."""
     from hsfiq.collect.progress import progress_of
     from hsfiq.collect.studies import list_studies
 
-    with open_chosen(ctx, database, create=False).reading() as session:
+    with common.open_chosen(ctx, database, create=False).reading() as session:
         rows = [progress_of(session, study).facts() for study in list_studies(session)]
     names = ("study", "status", "origin", "participants", "answered", "questions")
-    text = table_text(names, [[row[name] for name in names] for row in rows])
+    text = common.table_text(names, [[row[name] for name in names] for row in rows])
     empty = "no study yet: make one of your own data with hsfiq init, or hsfiq study create FILE"
-    print_result({"studies": rows}, text or empty, as_json=as_json)
+    common.print_result({"studies": rows}, text or empty, as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq study status hpfiq")
 def status(
     ctx: typer.Context,
-    name: StudyArgument = None,
-    study: StudyOption = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    name: common.StudyArgument = None,
+    study: common.StudyOption = None,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Show a study's progress, and which systems people prefer.
 
@@ -93,8 +71,8 @@ def status(
     from hsfiq.study.languages import fallbacks_of
     from hsfiq.study.texts import version_notes
 
-    with open_chosen(ctx, database, create=False).reading() as session:
-        chosen = chosen_study(session, one_name(name, study))
+    with common.open_chosen(ctx, database, create=False).reading() as session:
+        chosen = common.chosen_study(session, common.one_name(name, study))
         row = progress_of(session, chosen).facts()
         standings = count_standings(session, chosen)
         quotas = quotas_of(session, chosen, datetime.now(UTC))
@@ -123,7 +101,7 @@ def status(
         "standings": standings,
         "text_versions": [version.facts() for version in versions],
     }
-    print_result(facts, "\n".join(lines), as_json=as_json)
+    common.print_result(facts, "\n".join(lines), as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq study create study.toml")
@@ -146,8 +124,8 @@ def create(
         float | None,
         typer.Option(metavar="AMOUNT", min=0, help="With --dry-run: a participant's hourly pay."),
     ] = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Draw a study from its file and open it.
 
@@ -161,7 +139,7 @@ def create(
     from hsfiq.study.design import chosen_queries
     from hsfiq.study.languages import fallback_warnings, fallbacks_of
 
-    opened = open_chosen(ctx, database, create=False)
+    opened = common.open_chosen(ctx, database, create=False)
     if dry_run:
         print_budget(opened, config, pay_per_hour, as_json=as_json)
         return
@@ -186,12 +164,12 @@ def create(
             origin="simulated" if simulated else "collected",
             status="draft" if draft else "open",
             retrievers=retrievers,
-            track=progress("images"),
+            track=common.progress("images"),
         )
     except ConfigError as error:
         raise located(config, error) from error
     with opened.reading() as session:
-        study = chosen_study(session, wanted.study.name)
+        study = common.chosen_study(session, wanted.study.name)
         row, capacity = progress_of(session, study).facts(), capacity_of(session, study)
         fallbacks = fallbacks_of(session, study)
     line = (
@@ -204,9 +182,9 @@ def create(
     missed = [] if simulated else missed_later(wanted)
     closed = [MTURK_CLOSED] if wanted.recruitment.mode == "mturk" else []
     warnings = [*capacity.warnings(), *images.warnings(), *languages, *unbound, *missed, *closed]
-    warn(warnings)
+    common.warn(warnings)
     result = row | {"places": capacity.places, "fallbacks": fallbacks, "warnings": warnings}
-    print_result(result, line, as_json=as_json)
+    common.print_result(result, line, as_json=as_json)
 
 
 MTURK_CLOSED = "Mechanical Turk has taken no new requesters since 2026-07-30; older accounts go on"
@@ -217,7 +195,7 @@ def unbound_warnings(opened: Database, name: str) -> list[str]:
     from hsfiq.collect.studies import is_unbound
 
     with opened.reading() as session:
-        if not is_unbound(chosen_study(session, name)):
+        if not is_unbound(common.chosen_study(session, name)):
             return []
     warning = (
         f"study {name} is bound to no study on Prolific, so a link with any STUDY_ID enters it: "
@@ -232,20 +210,22 @@ def add_command(action: str, help_text: str) -> None:
     @app.command(action, help=help_text, epilog=f"Example: hsfiq study {action} autumn")
     def change_status(
         ctx: typer.Context,
-        name: StudyArgument = None,
-        study: StudyOption = None,
-        database: DatabaseOption = None,
-        as_json: JsonOption = False,
+        name: common.StudyArgument = None,
+        study: common.StudyOption = None,
+        database: common.DatabaseOption = None,
+        as_json: common.JsonOption = False,
     ) -> None:
-        study = one_name(name, study)
+        study = common.one_name(name, study)
         if action == "open":
-            require_usable_images(open_chosen(ctx, database, create=False), study)
-        done = perform_action(ctx, database, study, action)
+            require_usable_images(common.open_chosen(ctx, database, create=False), study)
+        done = common.perform_action(ctx, database, study, action)
         if action == "open":
-            warn(unbound_warnings(open_chosen(ctx, database, create=False), done.study))
+            common.warn(
+                unbound_warnings(common.open_chosen(ctx, database, create=False), done.study)
+            )
         result = {"study": done.study, "before": done.status_seen, "status": done.status_after}
         line = f"study {done.study}: {done.status_seen} -> {done.status_after}"
-        print_result(result, line, as_json=as_json)
+        common.print_result(result, line, as_json=as_json)
 
 
 def open_draft(opened: Database, name: str) -> None:
@@ -255,7 +235,7 @@ def open_draft(opened: Database, name: str) -> None:
 
     require_usable_images(opened, name)
     with opened.reading() as session:
-        study = chosen_study(session, name)
+        study = common.chosen_study(session, name)
         if study.status != "draft":
             return
         action = prepare(study, "open")
@@ -269,15 +249,15 @@ def require_usable_images(opened: Database, study: str | None) -> None:
     from hsfiq.study.images import BrokenImages, check_shown, shown_images
 
     with opened.reading() as session:
-        chosen = chosen_study(session, study)
+        chosen = common.chosen_study(session, study)
         if chosen.status != "draft":
             return
         shown = shown_images(session, chosen)
     with catch_warnings(action="ignore"):
-        images = check_shown(shown, decoder(), progress("images"))
+        images = check_shown(shown, decoder(), common.progress("images"))
     if images.broken:
         raise BrokenImages(images.broken)
-    warn(images.warnings())
+    common.warn(images.warnings())
 
 
 for _action, _help in (
@@ -293,36 +273,36 @@ SAMPLE_ANSWERS = 600
 
 
 @app.command(epilog="Example: hsfiq study sample")
-def sample(ctx: typer.Context, database: DatabaseOption = None) -> None:
+def sample(ctx: typer.Context, database: common.DatabaseOption = None) -> None:
     """Add a closed study with simulated answers, to try."""
-    with requires("annotate"):
+    with common.requires("annotate"):
         from hsfiq.demo.study import NAME, make_answered_study
     from hsfiq.collect.studies import find_study
     from hsfiq.db.sqlite import make_folder_private
     from hsfiq.jobs import uploads_home
 
-    opened = open_chosen(ctx, database)
+    opened = common.open_chosen(ctx, database)
     with opened.reading() as session:
         if find_study(session, NAME) is not None:
             raise UnreadableInput("study sample", f"there is a study {NAME} already")
     folder = uploads_home(opened) / "sample"
     make_folder_private(folder)
-    make_answered_study(opened, folder, SAMPLE_ANSWERS, 0, progress("annotators"))
-    print_text(f"study {NAME}: {SAMPLE_ANSWERS} answers by simulated annotators")
+    make_answered_study(opened, folder, SAMPLE_ANSWERS, 0, common.progress("annotators"))
+    common.print_text(f"study {NAME}: {SAMPLE_ANSWERS} answers by simulated annotators")
 
 
 @app.command(epilog="Example: hsfiq study copy autumn")
 def copy(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The study.")],
-    database: DatabaseOption = None,
+    database: common.DatabaseOption = None,
 ) -> None:
     """Make a draft like a study, without its participants, to run it again."""
     from hsfiq.actors import command_line
     from hsfiq.drafts import copy_study
 
-    draft = copy_study(open_chosen(ctx, database, create=False), command_line(), name)
-    print_text(f"draft {draft.token}: a copy of study {name}")
+    draft = copy_study(common.open_chosen(ctx, database, create=False), command_line(), name)
+    common.print_text(f"draft {draft.token}: a copy of study {name}")
 
 
 @app.command(epilog="Example: hsfiq study delete autumn")
@@ -338,8 +318,8 @@ def delete(
         ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Delete a study with its answers, after a backup.
 
@@ -353,19 +333,19 @@ def delete(
     from hsfiq.collect.withdrawal import erase, erase_later
     from hsfiq.study.creation import delete_study
 
-    opened = open_chosen(ctx, database, create=False)
+    opened = common.open_chosen(ctx, database, create=False)
     with opened.reading() as session:
-        row = progress_of(session, chosen_study(session, name)).facts()
+        row = progress_of(session, common.chosen_study(session, name)).facts()
     answers = count_text(row["answered"], "answer")
     about = f"{answers} by {count_text(row['participants'], 'participant')}"
     if not yes and typer.prompt(f"study {name} has {about}; type its name to delete it") != name:
         raise UnreadableInput("study delete", "not confirmed, nothing was deleted")
     file = backup or Path(f"{name}-before-deletion.backup")
-    back_up(database_url(ctx, database), file)
+    back_up(common.database_url(ctx, database), file)
     with opened.writing() as session:
-        study = chosen_study(session, name)
+        study = common.chosen_study(session, name)
         delete_study(session, study)
-        record_command(session, Action.STUDY_DELETE, study=name, about=about)
+        common.record_command(session, Action.STUDY_DELETE, study=name, about=about)
         due = erase_later(session, datetime.now(UTC))
     is_erased = erase(opened, due, datetime.now(UTC))
     lines = [f"study {name}: deleted, with {about}; {file} has the database as it was"]
@@ -375,7 +355,7 @@ def delete(
             "use or belongs to another user; hsfiq serve erases them later"
         )
     result = {"study": name, "backup": str(file), "erased": is_erased} | row
-    print_result(result, "\n".join(lines), as_json=as_json)
+    common.print_result(result, "\n".join(lines), as_json=as_json)
     if not is_erased:
         raise typer.Exit(1)
 
@@ -384,8 +364,8 @@ def delete(
 def invite(
     ctx: typer.Context,
     count: Annotated[int, typer.Option(help="How many invitations.", min=1, max=100_000)],
-    name: StudyArgument = None,
-    url: UrlOption = None,
+    name: common.StudyArgument = None,
+    url: common.UrlOption = None,
     out: Annotated[
         Path, typer.Option(metavar="FILE", help="The CSV of participants and their links.")
     ] = Path("invitations.csv"),
@@ -393,9 +373,9 @@ def invite(
         str | None,
         typer.Option(metavar="TAG", help="Show the study in this language; else in the browser's."),
     ] = None,
-    study: StudyOption = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    study: common.StudyOption = None,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Create personal links, which work in any browser.
 
@@ -405,20 +385,22 @@ def invite(
     from hsfiq.collect.participants import places_for_invitations, write_invitations
     from hsfiq.study.config import config_of
 
-    root = root_of_links(url)
+    root = common.root_of_links(url)
     if out.exists():
         raise UnreadableInput(str(out), "already exists", "name another file with --out")
-    opened = open_chosen(ctx, database, create=False)
+    opened = common.open_chosen(ctx, database, create=False)
     with opened.reading() as session:
-        chosen = chosen_study(session, one_name(name, study)).name
+        chosen = common.chosen_study(session, common.one_name(name, study)).name
     write_invitations(opened, command_line(), chosen, count, root, out, language=language)
     with opened.reading() as session:
-        places = places_for_invitations(session, chosen_study(session, chosen), datetime.now(UTC))
-        mode = config_of(chosen_study(session, chosen)).recruitment.mode
-    warn([*places.warnings(), *link_warnings(root, mode)])
+        places = places_for_invitations(
+            session, common.chosen_study(session, chosen), datetime.now(UTC)
+        )
+        mode = config_of(common.chosen_study(session, chosen)).recruitment.mode
+    common.warn([*places.warnings(), *link_warnings(root, mode)])
     result = {"study": chosen, "invitations": count, "file": str(out), "free_places": places.free}
     line = f"study {chosen}: {count_text(count, 'invitation')} in {out}"
-    print_result(result, line, as_json=as_json)
+    common.print_result(result, line, as_json=as_json)
 
 
 def link_warnings(root: str, mode: str) -> list[str]:
@@ -444,9 +426,9 @@ def bind(
     platform_study_id: Annotated[
         str, typer.Argument(metavar="STUDY_ID", help="The id of the study on Prolific.")
     ],
-    study: StudyOption = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    study: common.StudyOption = None,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Refuse links from any other study on Prolific than this one."""
     from hsfiq.collect.studies import bind_platform_study, lock_study
@@ -455,34 +437,34 @@ def bind(
 
     if not PLATFORM_ID.fullmatch(platform_study_id):
         raise UnreadableInput("STUDY_ID", f"{platform_study_id!r} is not an id of Prolific")
-    with open_chosen(ctx, database, create=False).writing() as session:
-        row = lock_study(session, chosen_study(session, study).id)
+    with common.open_chosen(ctx, database, create=False).writing() as session:
+        row = lock_study(session, common.chosen_study(session, study).id)
         if config_of(row).recruitment.mode != "prolific":
             raise UnreadableInput(
                 "--study", f"study {row.name} does not recruit on Prolific", "name another study"
             )
         name, before = row.name, row.platform_study_id
         bind_platform_study(session, row, platform_study_id)
-        record_command(session, Action.STUDY_BIND, study=name)
+        common.record_command(session, Action.STUDY_BIND, study=name)
     result = {"study": name, "before": before, "platform_study_id": platform_study_id}
     line = f"study {name}: bound to {platform_study_id} (before: {before or 'to none'})"
-    print_result(result, line, as_json=as_json)
+    common.print_result(result, line, as_json=as_json)
 
 
 @app.command(epilog="Example: hsfiq study assign p7")
 def assign(
     ctx: typer.Context,
-    participant: Annotated[str, typer.Argument(help=PARTICIPANT_HELP)],
-    study: StudyOption = None,
-    database: DatabaseOption = None,
+    participant: Annotated[str, typer.Argument(help=common.PARTICIPANT_HELP)],
+    study: common.StudyOption = None,
+    database: common.DatabaseOption = None,
 ) -> None:
     """Give a participant's unanswered questions to the next one.
 
     This happens by itself when the lease ends.
     """
-    done, person = perform_participant_action(ctx, database, study, "reassign", participant)
-    label = participant_label(person.name, person.external_id)
-    print_text(
+    done, person = common.perform_participant_action(ctx, database, study, "reassign", participant)
+    label = common.participant_label(person.name, person.external_id)
+    common.print_text(
         f"study {done.study}: the next participant gets the questions that {label} has not answered"
     )
 
@@ -563,10 +545,12 @@ def print_budget(
         raise located(config, error) from error
     precision, note = expected_widths(budget, wanted.design.kind)
     warnings = [*budget.capacity.warnings(), *fallback_warnings(fallbacks, str(config))]
-    warn(warnings)
+    common.warn(warnings)
     facts = {"study": wanted.study.name, **budget.facts(), "interval_widths": precision}
     facts |= {"interval_widths_reason": note, "fallbacks": fallbacks, "warnings": warnings}
-    print_result(facts, budget_text(wanted.study.name, budget, precision, note), as_json=as_json)
+    common.print_result(
+        facts, budget_text(wanted.study.name, budget, precision, note), as_json=as_json
+    )
 
 
 def expected_widths(budget: Budget, kind: str) -> tuple[dict[str, float] | None, str | None]:
@@ -611,7 +595,7 @@ def described_retrievers(config: StudyConfig) -> dict[str, Described]:
     """What the study's retrievers say of themselves; none for other kinds than `search`."""
     if not config.searches.retrievers:
         return {}
-    with requires("live"):
+    with common.requires("live"):
         from hsfiq.collect.retrievers import describe_retrievers
     return describe_retrievers(config)
 
@@ -645,8 +629,8 @@ def extend(
         float | None,
         typer.Option(metavar="AMOUNT", min=0, help="With --dry-run: a participant's hourly pay."),
     ] = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Add participants for the queries of a study, or new queries.
 
@@ -659,23 +643,23 @@ def extend(
     wanted = request_of(annotators, all_queries, sample, query_ids)
     if pay_per_hour is not None and not dry_run:
         raise UnreadableInput("--pay-per-hour", "needs --dry-run", "leave it out, or add it")
-    opened = open_chosen(ctx, database, create=False)
+    opened = common.open_chosen(ctx, database, create=False)
     if dry_run:
         show_cost(opened, study, wanted, pay_per_hour, as_json=as_json)
         return
     added = extend_while_running(
         opened,
         command_line(),
-        lambda session: chosen_study(session, study),
+        lambda session: common.chosen_study(session, study),
         wanted,
         datetime.now(UTC),
-        progress("new images"),
+        common.progress("new images"),
     )
     warnings = added.capacity.warnings()
-    warnings += check_and_record(opened, study, progress("images")).warnings()
-    warn(warnings)
+    warnings += check_and_record(opened, study, common.progress("images")).warnings()
+    common.warn(warnings)
     facts: dict[str, Any] = {"study": study, **wanted.facts(), **added.facts()}
-    print_result(facts | {"warnings": warnings}, in_one_line(study, added), as_json=as_json)
+    common.print_result(facts | {"warnings": warnings}, in_one_line(study, added), as_json=as_json)
 
 
 def in_one_line(study: str, added: Added) -> str:
@@ -701,19 +685,19 @@ def show_cost(
     from hsfiq.study.config import config_of
 
     with database.writing() as session:
-        row = chosen_study(session, study)
+        row = common.chosen_study(session, study)
         added = extend_study(session, row, wanted, datetime.now(UTC))
         budget = budget_for(session, row, added.capacity.places, added.capacity, pay_per_hour)
         whole = budget_of(session, row, config_of(row), None)
         kind = row.kind
         session.rollback()
     warnings = added.capacity.warnings()
-    warn(warnings)
+    common.warn(warnings)
     widths, note = expected_widths(whole, kind)
     facts: dict[str, Any] = {"study": study, **wanted.facts(), **added.facts()}
     facts |= budget.facts() | {"interval_widths": widths, "interval_widths_reason": note}
     text = f"{in_one_line(study, added)}\n{budget_text(study, budget, widths, note)}"
-    print_result(facts | {"warnings": warnings}, text, as_json=as_json)
+    common.print_result(facts | {"warnings": warnings}, text, as_json=as_json)
 
 
 def request_of(
@@ -740,7 +724,7 @@ STRATEGIES = ("information", "random")
 
 
 @app.command("next", epilog="Example: hsfiq study next --checkpoint retrained --n 500")
-@with_option_groups
+@common.with_option_groups
 def next_(
     ctx: typer.Context,
     n: Annotated[int, typer.Option("--n", metavar="N", help="Pairs to choose.", min=1)],
@@ -777,9 +761,9 @@ def next_(
     images: Annotated[Path | None, images_option("where the database has them")] = None,
     *,
     options: ScorerOptions,
-    study: StudyOption = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
+    study: common.StudyOption = None,
+    database: common.DatabaseOption = None,
+    as_json: common.JsonOption = False,
 ) -> None:
     """Make a study of the pairs that tell a scorer most.
 
@@ -808,11 +792,11 @@ def next_(
     from hsfiq.model.informative_pairs import choose_pairs, require_enough
     from hsfiq.next_study import NOTHING, after, from_file, held_out_of, possibilities, store_study
 
-    held_out = held_out_of(existing_folder(release)) if release else NOTHING
-    opened = open_chosen(ctx, database, create=False)
+    held_out = held_out_of(common.existing_folder(release)) if release else NOTHING
+    opened = common.open_chosen(ctx, database, create=False)
     with opened.reading() as session:
         if config is None:
-            wanted = after(session, chosen_study(session, study), name)
+            wanted = after(session, common.chosen_study(session, study), name)
         else:
             wanted = from_file(config, name, "simulated" if simulated else "collected")
         possible = possibilities(session, wanted, held_out)
@@ -832,12 +816,12 @@ def next_(
         choice.about,
         actor=command_line(),
         status=status,
-        track=progress("images"),
+        track=common.progress("images"),
     )
     warnings = shown.warnings()
-    warn(warnings)
+    common.warn(warnings)
     result = stored.facts() | choice.to_json(candidates) | {"warnings": warnings}
-    print_result(result, next_text(result), as_json=as_json)
+    common.print_result(result, next_text(result), as_json=as_json)
 
 
 def uncertainty_of(
@@ -848,7 +832,7 @@ def uncertainty_of(
     images: Root | None,
     options: ScorerOptions,
 ) -> Uncertainty:
-    with requires("model"):
+    with common.requires("model"):
         from hsfiq.cli.training_bar import TrainingBar
         from hsfiq.model.informative_pairs import ExpectedAnswers, uncertainty
         from hsfiq.model.runtime import device_of

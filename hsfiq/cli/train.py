@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hsfiq.cli.common import (
-    JsonOption,
-    existing_folder,
-    note,
-    print_result,
-    requires,
-    with_option_groups,
-)
+from hsfiq.cli import common
 from hsfiq.cli.score import ScorerOptions, images_option
 from hsfiq.errors import UnreadableInput
 from hsfiq.text import count_text
@@ -68,7 +61,7 @@ class TrainOptions(ScorerOptions):
         int | None,
         typer.Option(metavar="N", min=20, help="About N triplets only, for a trial run."),
     ] = None
-    as_json: JsonOption = False
+    as_json: common.JsonOption = False
 
     @property
     def values(self) -> dict[str, str]:
@@ -86,7 +79,7 @@ class TrainOptions(ScorerOptions):
     @property
     def folder(self) -> Path | None:
         """The folder of `--data`, which has to exist; None for the catalogue and without data."""
-        return None if self.data in (None, DRAWN) else existing_folder(Path(str(self.data)))
+        return None if self.data in (None, DRAWN) else common.existing_folder(Path(str(self.data)))
 
 
 # `hsfiq train preference`: a scorer retrained on the answers of a release.
@@ -99,9 +92,9 @@ def retrain_scorer(options: TrainOptions) -> None:
     if options.no_cache:
         raise UnreadableInput("--no-cache", f"cannot be used with {NAME}", "leave it out")
     release, init = required(options.release, "--release"), required(options.init, "--checkpoint")
-    existing_folder(release)
+    common.existing_folder(release)
     folder = options.folder
-    with requires("model"):
+    with common.requires("model"):
         from hsfiq.cli.training_bar import TrainingBar
         from hsfiq.model import checkpoints
         from hsfiq.model.data import CATALOGUE, read_training_data
@@ -123,7 +116,7 @@ def retrain_scorer(options: TrainOptions) -> None:
             retrained = retrain(release, options.out, paths, settings, triplets, distributed, bar)
         if distributed.is_first:
             result = summary(retrained)
-            print_result(result, preference_text(result), as_json=options.as_json)
+            common.print_result(result, preference_text(result), as_json=options.as_json)
 
 
 def required(path: Path | None, option: str) -> Path:
@@ -154,7 +147,7 @@ TUNED = (
 def known_recipe(name: str) -> str:
     """The recipe's name, checked before anything else that may be missing."""
     if name != NAME:
-        with requires("model"):
+        with common.requires("model"):
             from hsfiq.model.recipes import recipe
             from hsfiq.model.system_recipes import SYSTEM_RECIPES
         if name not in SYSTEM_RECIPES:
@@ -163,7 +156,7 @@ def known_recipe(name: str) -> str:
 
 
 @app.command(epilog="Example: hsfiq train cirqrs-fashioniq --data drawn --out runs/drawn")
-@with_option_groups
+@common.with_option_groups
 def train(
     recipe: Annotated[
         str,
@@ -194,7 +187,7 @@ def train_recipe(name: str, options: TrainOptions) -> None:
     """Train by one of the papers' recipes."""
     recipe, changed = chosen_recipe(name, required_data(name, options), options.values)
     folder = options.folder
-    with requires("model"):
+    with common.requires("model"):
         from hsfiq.cli.training_bar import TrainingBar
         from hsfiq.model.data import CATALOGUE, missing_lines, read_training_data
         from hsfiq.model.recipes import Recipe
@@ -206,7 +199,7 @@ def train_recipe(name: str, options: TrainOptions) -> None:
 
     with join_processes(options.device) as distributed:
         # Only the first process prints.
-        echo: Callable[[str], None] = note if distributed.is_first else lambda _: None
+        echo: Callable[[str], None] = common.note if distributed.is_first else lambda _: None
         if changed is not None:
             echo(changed)
         if isinstance(recipe, Recipe) and recipe.encoder == "hf-lora":
@@ -225,7 +218,7 @@ def train_recipe(name: str, options: TrainOptions) -> None:
                 checkpoint = run(recipe, job)
         if distributed.is_first:
             result = summary(checkpoint)
-            print_result(result, as_text(result), as_json=options.as_json)
+            common.print_result(result, as_text(result), as_json=options.as_json)
 
 
 def required_data(recipe: str, options: TrainOptions) -> str:

@@ -13,15 +13,7 @@ from sqlalchemy import Select, bindparam, func, insert, select, update
 from sqlalchemy.orm import Session
 from sqlalchemy.sql.dml import ReturningInsert
 
-from hsfiq.answer_rules import (
-    LONGEST_REASON,
-    SHORTEST_REASON,
-    WHITE_SPACE,
-    Answer,
-    ImageStates,
-    Times,
-    are_painted,
-)
+from hsfiq import answer_rules
 from hsfiq.collect.asked_questions import AskedQuestion, Steps, require_reached
 from hsfiq.collect.checks import apply_check_rule, is_latest
 from hsfiq.collect.leases import IS_CHECK, extend_lease
@@ -69,7 +61,7 @@ def count_of(skipped: str | None, letters: str | None) -> str:
     if skipped is not None:
         return "n_skipped"
     names = {True: "n_painted", False: "n_not_painted", None: "n_painting_unknown"}
-    return names[are_painted(letters)]
+    return names[answer_rules.are_painted(letters)]
 
 
 def count_stored_answers(session: Session, study: Study) -> None:
@@ -111,7 +103,7 @@ JUDGEMENT_COLUMNS = (
 class Skip:
     """A question left without scores because one of its images is missing or does not load."""
 
-    images: ImageStates
+    images: answer_rules.ImageStates
     served_at: datetime | None = None
     submitted_at: datetime | None = None
 
@@ -137,7 +129,7 @@ def submit(
     session: Session,
     participant: ParticipantRow,
     question_id: int,
-    answer: Answer | Skip,
+    answer: answer_rules.Answer | Skip,
     *,
     expected_revision: int,
     submit_key: str,
@@ -230,18 +222,18 @@ def _latest_response() -> Select[Response]:
     )
 
 
-def require_storable(answer: Answer | Skip, study: StudyRow) -> None:
+def require_storable(answer: answer_rules.Answer | Skip, study: StudyRow) -> None:
     if isinstance(answer, Skip):
         return
     KINDS[study.kind].read(answer.values, rules_of(study.config))
     reason = answer.reason or ""
-    if len(reason) > LONGEST_REASON:
-        raise Refused(f"the reason is longer than {LONGEST_REASON:,} characters")
+    if len(reason) > answer_rules.LONGEST_REASON:
+        raise Refused(f"the reason is longer than {answer_rules.LONGEST_REASON:,} characters")
     if not is_storable_text(reason):
         raise Refused("the reason has characters that cannot be stored")
 
 
-def images_seen(images: ImageStates | None, latest: Response | None) -> str | None:
+def images_seen(images: answer_rules.ImageStates | None, latest: Response | None) -> str | None:
     """The states of the images, with what the participant saw for earlier revisions, as letters.
 
     If that is unknown, so is whether an image that was not painted now had been painted then.
@@ -252,7 +244,7 @@ def images_seen(images: ImageStates | None, latest: Response | None) -> str | No
         return images.letters
     if latest.images is None:
         return images.letters if images.are_painted else None
-    return images.including(ImageStates.from_letters(latest.images)).letters
+    return images.including(answer_rules.ImageStates.from_letters(latest.images)).letters
 
 
 def text_seen(now: bool | None, latest: Response | None) -> bool | None:
@@ -262,7 +254,7 @@ def text_seen(now: bool | None, latest: Response | None) -> bool | None:
     return latest.text_in_view
 
 
-def response_of(answer: Answer | Skip, kind: Kind) -> Response:
+def response_of(answer: answer_rules.Answer | Skip, kind: Kind) -> Response:
     """The row of an answer, not yet added to a session; its key and revision are not set."""
     return Response(**values_of(answer, kind))
 
@@ -272,7 +264,7 @@ UNANSWERED = dict.fromkeys(
 )
 
 
-def values_of(answer: Answer | Skip, kind: Kind) -> dict[str, Any]:
+def values_of(answer: answer_rules.Answer | Skip, kind: Kind) -> dict[str, Any]:
     """The columns that an answer decides."""
     letters = answer.images.letters if answer.images else None
     if isinstance(answer, Skip):
@@ -307,7 +299,7 @@ def given_answer(
     study: StudyRow,
     payload: SubmitPayload | SkipPayload,
     now: datetime,
-) -> Answer | Skip:
+) -> answer_rules.Answer | Skip:
     """What the page sends, if it fits the question and the study; else `Refused`."""
     config = study.config
     images = image_states(question, payload["images"], rules_of(config))
@@ -316,7 +308,9 @@ def given_answer(
     return answer_of(question, config, payload["answer"], images, now)
 
 
-def image_states(question: AskedQuestion, payload: ImagesPayload, rules: Rules) -> ImageStates:
+def image_states(
+    question: AskedQuestion, payload: ImagesPayload, rules: Rules
+) -> answer_rules.ImageStates:
     """The states of the images; `Refused` unless they are of the question's images."""
     sets = tuple(tuple(states) for states in payload["sets"])
     if [len(states) for states in sets] != [rules.k] * rules.n_sets:
@@ -324,28 +318,30 @@ def image_states(question: AskedQuestion, payload: ImagesPayload, rules: Rules) 
         raise Refused(f"images: must be of {numbers}")
     if (payload["reference"] is not None) != question.has_reference:
         raise Refused("images: the reference must have a state if the question has one")
-    return ImageStates(payload["reference"], sets)
+    return answer_rules.ImageStates(payload["reference"], sets)
 
 
 def answer_of(
     question: AskedQuestion,
     config: StudyConfig,
     payload: AnswerPayload,
-    images: ImageStates,
+    images: answer_rules.ImageStates,
     now: datetime,
-) -> Answer:
+) -> answer_rules.Answer:
     """The answer with the states of its images, and its times by the server's clock."""
-    reason = (payload["reason"] or "").strip(WHITE_SPACE)
+    reason = (payload["reason"] or "").strip(answer_rules.WHITE_SPACE)
     is_asked = asks_reason(config, question.form_position, question.place)
-    if is_asked and len(reason) < SHORTEST_REASON:
-        raise Refused(f"this question asks for a reason of {SHORTEST_REASON} characters or more")
+    if is_asked and len(reason) < answer_rules.SHORTEST_REASON:
+        raise Refused(
+            f"this question asks for a reason of {answer_rules.SHORTEST_REASON} characters or more"
+        )
     given_reason = None if payload["reason"] is None else reason
     times = times_of(question, payload, now)
     extra, text_in_view = extra_answers(config, payload), payload.get("text_in_view")
     kind = KINDS[config.design.kind]
     values = kind.read(payload["judgement"], rules_of(config))
     irrelevant = None if kind.is_live else payload["irrelevant"]  # the page of a search has no flag
-    return Answer(values, irrelevant, given_reason, times, images, extra, text_in_view)
+    return answer_rules.Answer(values, irrelevant, given_reason, times, images, extra, text_in_view)
 
 
 def extra_answers(config: StudyConfig, payload: AnswerPayload) -> dict[str, Any] | None:
@@ -355,7 +351,7 @@ def extra_answers(config: StudyConfig, payload: AnswerPayload) -> dict[str, Any]
     return answers if questions else None
 
 
-def times_of(question: AskedQuestion, payload: AnswerPayload, now: datetime) -> Times:
+def times_of(question: AskedQuestion, payload: AnswerPayload, now: datetime) -> answer_rules.Times:
     """The times of an answer by the server's clock.
 
     The page reports durations. None can be longer than the time since the question was served, so
@@ -363,7 +359,7 @@ def times_of(question: AskedQuestion, payload: AnswerPayload, now: datetime) -> 
     """
     served_at, since = known_served_at(question, now), payload["seconds_since_first_interaction"]
     elapsed = (now - served_at).total_seconds() if served_at else LONGEST_SECONDS
-    return Times(
+    return answer_rules.Times(
         served_at=served_at,
         first_interaction_at=(
             None if since is None else now - timedelta(seconds=min(since, elapsed))

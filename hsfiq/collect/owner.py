@@ -14,17 +14,11 @@ from sqlalchemy.orm import Session
 from hsfiq.actors import Action, Actor
 from hsfiq.answer_rules import contradicts
 from hsfiq.audit import record as record_action
+from hsfiq.collect import participants
 from hsfiq.collect.checks import is_judgement, question_checks
 from hsfiq.collect.leases import IS_CHECK, end_lease
 from hsfiq.collect.messages import forget_messages
 from hsfiq.collect.participant_row import ANSWER_COUNTS, StudyRow
-from hsfiq.collect.participants import (
-    WITHDREW,
-    by_name,
-    latest_changes,
-    lock_participant,
-    record_status_change,
-)
 from hsfiq.collect.places import release_unbegun, require_signable, set_quotas
 from hsfiq.collect.progress import medians_of
 from hsfiq.collect.studies import find_study, lock_study, require_unfinished
@@ -61,17 +55,11 @@ from hsfiq.db.tables import (
 from hsfiq.db.types import digest_of, new_token
 from hsfiq.errors import ConfigError, Conflict, Refused
 from hsfiq.images.check import Track
+from hsfiq.study import texts
 from hsfiq.study.config import StudyConfig, config_of, stored_recruitment
 from hsfiq.study.extension import Added, MoreAnnotators, NewQueries, extend_in_parts, extend_study
 from hsfiq.study.filters import Limits, described
 from hsfiq.study.publication import record_opening, without_answers_of
-from hsfiq.study.texts import (
-    Change,
-    changes_between,
-    forbidden_changes,
-    record_next_version,
-    texts_of,
-)
 
 # Deleting what is recorded of a person in releases.
 
@@ -113,7 +101,7 @@ class Edit:
     study: str
     version_seen: int | None
     wanted: StudyConfig
-    changes: tuple[Change, ...]
+    changes: tuple[texts.Change, ...]
 
 
 def prepare_edit(study: Study, wanted: StudyConfig, version_seen: int | None) -> Edit:
@@ -125,10 +113,10 @@ def prepare_edit(study: Study, wanted: StudyConfig, version_seen: int | None) ->
     """
     require_unfinished(study)
     stored = config_of(study)
-    errors = forbidden_changes(stored, wanted)
+    errors = texts.forbidden_changes(stored, wanted)
     if errors:
         raise ForbiddenEdit(errors)
-    changes = changes_between(texts_of(stored), texts_of(wanted))
+    changes = texts.changes_between(texts.texts_of(stored), texts.texts_of(wanted))
     return Edit(study.name, version_seen, wanted, tuple(changes))
 
 
@@ -148,7 +136,7 @@ def perform_edit(session: Session, edit: Edit, now: datetime) -> TextVersion:
             remedy="look at the new version, then try again",
         )
     prepare_edit(study, edit.wanted, edit.version_seen)  # the rest may have changed since
-    return record_next_version(session, study, edit.wanted, now)
+    return texts.record_next_version(session, study, edit.wanted, now)
 
 
 # Deleting the searches of a person who is forgotten.
@@ -199,7 +187,7 @@ def forget(session: Session, participant: Participant) -> Deleted:
     An empty row under the pseudonym remains, so that nobody else is ever given it. It still says
     that somebody has withdrawn. What was paid stays, too, without the platform's id.
     """
-    lock_participant(session, participant)
+    participants.lock_participant(session, participant)
     own_questions = select(Question.id).join(Form).where(Form.participant_id == participant.id)
     own_checks = select(Check.id).join(Form).where(Form.participant_id == participant.id)
     n_answers = session.scalar(
@@ -215,7 +203,7 @@ def forget(session: Session, participant: Participant) -> Deleted:
         session.execute(delete(table).where(table.participant_id == participant.id))
     payments = update(Payment).where(Payment.participant_id == participant.id)
     session.execute(payments.values(submission_id=None))
-    is_withdrawal = func.coalesce(StatusChange.reason, "") == WITHDREW
+    is_withdrawal = func.coalesce(StatusChange.reason, "") == participants.WITHDREW
     changes = delete(StatusChange).where(StatusChange.participant_id == participant.id)
     session.execute(changes.where(~is_withdrawal))
     session.execute(update(Question).where(Question.id.in_(own_questions)).values(served_at=None))
@@ -327,7 +315,7 @@ def perform_on_participant(
 ) -> Deleted:
     if action.name == "forget":
         lock_study(session, study.id)  # a release of it may be about to be recorded
-    participant = by_name(session, study, name)
+    participant = participants.by_name(session, study, name)
     lock_as_seen(session, participant, action)
     if action.name == "forget":
         return forget(session, participant)
@@ -336,7 +324,7 @@ def perform_on_participant(
     else:
         change = participant.id, participant.status, action.status_after
         why: dict[str, Any] = {"reason": action.reason, "rule": action.rule}
-        record_status_change(session, *change, datetime.now(UTC), **why)
+        participants.record_status_change(session, *change, datetime.now(UTC), **why)
         participant.status = action.status_after
     return Deleted()
 
@@ -517,7 +505,7 @@ def applied_rules(session: Session, study: Study) -> dict[str, dict[Participant,
     """By each rule that was applied, in words: whom it leaves out now, and their status before."""
     found: dict[str, dict[Participant, str]] = {}
     by_rules = select(StatusChange.participant_id).where(StatusChange.rule.is_not(None))
-    for key, change in latest_changes(session, study, by_rules).items():
+    for key, change in participants.latest_changes(session, study, by_rules).items():
         if change.after == "excluded" and (rule := (change.rule or {}).get("people")):
             found.setdefault(rule, {})[session.get_one(Participant, key)] = change.before
     return found

@@ -17,24 +17,9 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from hsfiq.actors import Action, Actor
 from hsfiq.audit import record
+from hsfiq.collect import places, studies
 from hsfiq.collect.leases import DEPARTED_STATUSES, assign_forms, has_questions_to_assign
 from hsfiq.collect.participant_row import CHANGED_BY_ANSWERS, ParticipantRow
-from hsfiq.collect.places import (
-    closed_categories,
-    count_enrolled,
-    count_enrolment,
-    count_taking_part,
-    quotas_of,
-    release_unbegun,
-    require_on_list,
-)
-from hsfiq.collect.studies import (
-    find_study,
-    lock_study,
-    require_open,
-    require_platform_study,
-    require_unfinished,
-)
 from hsfiq.db.engine import Database, added
 from hsfiq.db.tables import Participant, StatusChange, Study
 from hsfiq.db.types import digest_of
@@ -113,9 +98,9 @@ def enrol(
         TooManyEnrolments: too many have enrolled from the address.
         NotInvited: the external id is not on the study's list.
     """
-    study = lock_study(session, study_id)
+    study = studies.lock_study(session, study_id)
     if platform_study_id is not None:
-        require_platform_study(session, study, platform_study_id)
+        studies.require_platform_study(session, study, platform_study_id)
     if external_id is not None:
         known = session.scalars(
             select(Participant).where(
@@ -124,14 +109,14 @@ def enrol(
         ).one_or_none()
         if known is not None:
             return with_place(session, study, known, now)
-        require_on_list(session, study, external_id)
+        places.require_on_list(session, study, external_id)
     if token is not None and (known := by_token(session, token)) is not None:
         return with_place(session, study, known, now)
-    require_open(study.status)
-    release_unbegun(session, study, now)
+    studies.require_open(study.status)
+    places.release_unbegun(session, study, now)
     require_free_place(session, study, now)
     if client is not None:
-        count_enrolment(session, study, client, now)
+        places.count_enrolment(session, study, client, now)
     participant = added(
         session,
         Participant(
@@ -145,7 +130,7 @@ def enrol(
             created_at=now,
         ),
     )
-    assign_forms(session, study, participant, now, closed_categories(session, study, now))
+    assign_forms(session, study, participant, now, places.closed_categories(session, study, now))
     return participant
 
 
@@ -153,7 +138,7 @@ def invite(
     session: Session, study_id: int, count: int, *, now: datetime, language: str | None = None
 ) -> list[Participant]:
     """Add participants who get their forms when they first follow their links."""
-    study = lock_study(session, study_id)
+    study = studies.lock_study(session, study_id)
     if language is not None:
         require_language(config_of(study).study, language)
     first = next_number(session, study)
@@ -179,7 +164,7 @@ def enrol_invited(
 
     `language` is for an invitation that names none.
     """
-    study = lock_study(session, participant.study_id)
+    study = studies.lock_study(session, participant.study_id)
     session.refresh(participant)
     if with_place(session, study, participant, now).enrolled_at is not None:
         participant.language = participant.language or language
@@ -194,10 +179,12 @@ def with_place(
         NotOpen: they have none, and there is none left.
     """
     if participant.enrolled_at is None and participant.status not in DEPARTED_STATUSES:
-        require_open(study.status)
-        release_unbegun(session, study, now)
+        studies.require_open(study.status)
+        places.release_unbegun(session, study, now)
         require_free_place(session, study, now)
-        assign_forms(session, study, participant, now, closed_categories(session, study, now))
+        assign_forms(
+            session, study, participant, now, places.closed_categories(session, study, now)
+        )
     return participant
 
 
@@ -228,7 +215,9 @@ def require_free_place(session: Session, study: Study, now: datetime) -> None:
     """Raise `NotOpen` if the study has as many participants as it wants."""
     cap = config_of(study).recruitment.participants
     # Most studies have fewer people than places: then nobody's answers need to be read.
-    if cap and count_enrolled(session, study) >= cap <= count_taking_part(session, study, now):
+    if cap and places.count_enrolled(session, study) >= cap <= places.count_taking_part(
+        session, study, now
+    ):
         raise NotOpen(f"study {study.name}: all {cap} places are taken")
 
 
@@ -238,7 +227,7 @@ def has_free_place(session: Session, study: Study, now: datetime) -> bool:
         require_free_place(session, study, now)
     except NotOpen:
         return False
-    closed = closed_categories(session, study, now)
+    closed = places.closed_categories(session, study, now)
     return has_questions_to_assign(session, study, now, closed)
 
 
@@ -254,7 +243,7 @@ def _count_participants() -> Select[int]:
 
 def require_active(participant: ParticipantRow) -> None:
     """Raise `NotOpen` unless the study is open and the participant is active."""
-    require_open(participant.study.status)
+    studies.require_open(participant.study.status)
     if participant.status != "active":
         raise NotOpen(f"your part in this study is {participant.status}")
 
@@ -291,10 +280,10 @@ def write_invitations(
     """
     with ExitStack() as undo:
         with database.writing() as session:
-            row = find_study(session, study)
+            row = studies.find_study(session, study)
             if row is None:
                 raise Refused(f"there is no study {study!r}")
-            require_unfinished(row)
+            studies.require_unfinished(row)
             invited = invite(session, row.id, count, now=datetime.now(UTC), language=language)
             about = count_text(count, "invitation")
             record(session, actor, Action.STUDY_INVITE, study=study, about=about)
@@ -337,12 +326,12 @@ def places_for_invitations(session: Session, study: Study, now: datetime) -> Inv
         )
     )
     unassigned = capacity_of(session, study).unassigned
-    for count in quotas_of(session, study, now):
+    for count in places.quotas_of(session, study, now):
         left = max(0, count.quota - count.taking_part)
         unassigned[count.category] = min(left, unassigned[count.category])
     free, cap = unassigned.total(), config_of(study).recruitment.participants
     if cap:
-        free = min(free, max(0, cap - count_taking_part(session, study, now)))
+        free = min(free, max(0, cap - places.count_taking_part(session, study, now)))
     return InvitationPlaces(study.name, free, waiting or 0)
 
 

@@ -14,13 +14,7 @@ from sqlalchemy import ColumnElement, Select, delete, func, insert, select, upda
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from hsfiq.collect.leases import (
-    DEPARTED_STATUSES,
-    IS_ANSWERED,
-    IS_BEFORE_END,
-    lease_expired,
-    never_begun,
-)
+from hsfiq.collect import leases
 from hsfiq.collect.studies import lock_study, require_unfinished
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import AllowedPerson, EnrolmentByAddress, Form, Participant, Question, Study
@@ -218,14 +212,14 @@ def taking_part(study: Study, now: datetime) -> Select[int]:
     has_lost_a_question = (
         select(Question.id)
         .join(Form, Question.form_id == Form.id)
-        .where(Form.participant_id == Participant.id, Question.reassigned, ~IS_ANSWERED)
+        .where(Form.participant_id == Participant.id, Question.reassigned, ~leases.IS_ANSWERED)
         .exists()
     )
     return select(func.count(Participant.id)).where(
         Participant.study_id == study.id,
         Participant.enrolled_at.is_not(None),
-        Participant.status.not_in(DEPARTED_STATUSES),
-        ~(lease_expired(study, now) & (IS_BEFORE_END | has_lost_a_question)),
+        Participant.status.not_in(leases.DEPARTED_STATUSES),
+        ~(leases.lease_expired(study, now) & (leases.IS_BEFORE_END | has_lost_a_question)),
     )
 
 
@@ -234,7 +228,7 @@ def count_enrolled(session: Session, study: Study) -> int:
     enrolled = select(func.count(Participant.id)).where(
         Participant.study_id == study.id,
         Participant.enrolled_at.is_not(None),
-        Participant.status.not_in(DEPARTED_STATUSES),
+        Participant.status.not_in(leases.DEPARTED_STATUSES),
     )
     return session.scalar(enrolled) or 0
 
@@ -279,7 +273,7 @@ def set_quotas(session: Session, study: Study, quotas: Mapping[str, int]) -> Non
 _is_used = (
     select(Question.id)
     .join(Form, Question.form_id == Form.id)
-    .where(Form.participant_id == Participant.id, IS_ANSWERED | Question.reassigned)
+    .where(Form.participant_id == Participant.id, leases.IS_ANSWERED | Question.reassigned)
     .exists()
 )
 WITH_UNUSED_PLACES = (
@@ -302,7 +296,9 @@ def release_unbegun(
         minutes = config_of(study).recruitment.unbegun_minutes
         if minutes == 0:
             return []
-    unbegun = WITH_UNUSED_PLACES.where(Participant.study_id == study.id, never_begun(now, minutes))
+    unbegun = WITH_UNUSED_PLACES.where(
+        Participant.study_id == study.id, leases.never_begun(now, minutes)
+    )
     # Whoever is being changed now, such as by the owner, keeps the place this time.
     people = session.scalars(unbegun).all()
     give_back(session, people)

@@ -22,24 +22,15 @@ from hsfiq.collect.studies import lock_study
 from hsfiq.db.tables import Participant, QuestionnaireAnswers, Study, WorkedHit
 from hsfiq.errors import Conflict, Forbidden, Refused
 from hsfiq.kinds import KINDS
+from hsfiq.study import recruiting
 from hsfiq.study.config import StudyConfig
 from hsfiq.study.instrument import read_answers
-from hsfiq.study.recruiting import (
-    SUBMIT_PATH,
-    Hit,
-    Outcome,
-    Panel,
-    completion_code,
-    completion_url,
-    has_failed,
-    own_end,
-)
 
 # What a participant's page sends to Mechanical Turk at the end.
 
 
 def hit_form(
-    session: Session, participant: ParticipantRow, outcome: Outcome, code: str
+    session: Session, participant: ParticipantRow, outcome: recruiting.Outcome, code: str
 ) -> HitForm | None:
     """The form of the participant's HIT; None if they do not work on any.
 
@@ -55,7 +46,7 @@ def hit_form(
     fields = {"assignmentId": hit.assignment_id, "outcome": outcome}
     if code:
         fields["completionCode"] = code
-    return {"action": f"{hit.submit_to}{SUBMIT_PATH}", "fields": fields}
+    return {"action": f"{hit.submit_to}{recruiting.SUBMIT_PATH}", "fields": fields}
 
 
 # The questions at the end: who still has to answer them, and storing the answers once.
@@ -305,28 +296,30 @@ def completion_of(
     is_due = (
         stage in ("done", "closed")
         or (stage == "reassigned" and answered > 0)
-        or (stage == "checks-paused" and any(own_end(recruitment, "failed-checks")))
+        or (stage == "checks-paused" and any(recruiting.own_end(recruitment, "failed-checks")))
         or (
             stage in ("ended", "excluded", "checks-excluded")
             and answered > 0
             and participant.status != "returned"
         )
-        or (is_out and any(own_end(recruitment, "declined")))
+        or (is_out and any(recruiting.own_end(recruitment, "declined")))
     )
     works_on_hit = participant.source == "mturk" and stage not in UNFINISHED_STAGES
     if not is_due:
         return {"hit": None} if works_on_hit else {}
-    outcome: Outcome = "declined" if is_out and any(own_end(recruitment, "declined")) else "done"
+    outcome: recruiting.Outcome = (
+        "declined" if is_out and any(recruiting.own_end(recruitment, "declined")) else "done"
+    )
     if outcome == "done" and recruitment.max_failed_checks >= 0:
         checks = question_checks(session, participant.study, Participant.id == participant.id)
-        if has_failed(recruitment, sum(not check.passed for check in checks)):
+        if recruiting.has_failed(recruitment, sum(not check.passed for check in checks)):
             outcome = "failed-checks"
-    code = completion_code(recruitment, outcome)
+    code = recruiting.completion_code(recruitment, outcome)
     if form := hit_form(session, participant, outcome, code):
         return {"hit": form}
     return {
         "code": code,
-        "url": completion_url(recruitment, outcome, participant.platform_ids()),
+        "url": recruiting.completion_url(recruitment, outcome, participant.platform_ids()),
     }
 
 
@@ -343,7 +336,7 @@ def asks_reason(config: StudyConfig, form_position: int | None, place: int) -> b
 
 
 def keep_visit(
-    session: Session, participant: Participant, panel: Panel, ids: Mapping[str, str]
+    session: Session, participant: Participant, panel: recruiting.Panel, ids: Mapping[str, str]
 ) -> None:
     """Store the ids of somebody's link from a panel with which they will return to it.
 
@@ -369,7 +362,7 @@ class HitChanged(HitRefused):
     """The participant began with another HIT, in a browser that this one is not known to be."""
 
 
-def works_on(session: Session, study_id: int, worker: str, hit: Hit) -> bool:
+def works_on(session: Session, study_id: int, worker: str, hit: recruiting.Hit) -> bool:
     """Whether a link names the worker and the HIT with which they take part.
 
     Anybody may know a worker's id; the id of an assignment only the worker and the requester know.
@@ -387,7 +380,7 @@ def works_on(session: Session, study_id: int, worker: str, hit: Hit) -> bool:
 
 
 def work_on(
-    session: Session, participant: ParticipantRow, hit: Hit, *, has_ticket: bool = False
+    session: Session, participant: ParticipantRow, hit: recruiting.Hit, *, has_ticket: bool = False
 ) -> None:
     """Record the HIT of a participant of a locked study.
 
@@ -422,7 +415,7 @@ def has_ended(session: Session, participant: ParticipantRow) -> bool:
     return stage not in UNFINISHED_STAGES or bool(completion.get("hit"))
 
 
-def is_of_another(session: Session, participant: ParticipantRow, hit: Hit) -> bool:
+def is_of_another(session: Session, participant: ParticipantRow, hit: recruiting.Hit) -> bool:
     """Whether somebody else in the study works on this HIT, or has sent it."""
     others = (
         select(WorkedHit.participant_id)

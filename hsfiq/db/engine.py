@@ -20,24 +20,10 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import QueuePool
 
+from hsfiq.db import sqlite
 from hsfiq.db.failures import reachable, shown_url, unavailable
 from hsfiq.db.postgres import connection_settings, remove_data_from_errors, rewrite_tables
 from hsfiq.db.schema import require_current, upgrade
-from hsfiq.db.sqlite import (
-    BUSY_SECONDS,
-    archive_url,
-    checkpoint,
-    file_of,
-    identity_of,
-    is_archive,
-    is_fresh_sqlite,
-    is_opened_read_only,
-    is_read_only,
-    keep_write_ahead_log,
-    make_database_private,
-    rewrite_file,
-    set_up_sqlite,
-)
 from hsfiq.db.types import Base
 from hsfiq.errors import Busy, NothingToDo, Unavailable, UnreadableInput
 from hsfiq.signals import repeated
@@ -70,7 +56,7 @@ class Database:
 
     def __init__(self, engine: Engine, file: Path | None = None) -> None:
         self.engine = engine
-        self._file, self._identity = file, identity_of(file)
+        self._file, self._identity = file, sqlite.identity_of(file)
         self._writers = engine.execution_options(hsfiq_writes=True)
         # SQLite allows one writer at a time, and the others poll, some of them for very long;
         # within a process a lock is faster and fair.
@@ -117,7 +103,7 @@ class Database:
         if self._turn is None:
             yield
             return
-        if not self._turn.acquire(timeout=BUSY_SECONDS):
+        if not self._turn.acquire(timeout=sqlite.BUSY_SECONDS):
             raise Busy("the database is busy; please try again")
         try:
             yield
@@ -133,14 +119,14 @@ class Database:
             self._require_own_file()
 
     def _require_own_file(self) -> None:
-        if self._file is not None and identity_of(self._file) != self._identity:
+        if self._file is not None and sqlite.identity_of(self._file) != self._identity:
             raise Unavailable("the database's file was moved or replaced: restart the server")
 
     def require_writable(self) -> None:
         """`Unavailable` if it cannot be written; this writes nothing, and waits for no writer."""
         with unavailable(), self.reading() as session:
             if self.engine.dialect.name == "sqlite":
-                read_only = is_read_only(self.engine)
+                read_only = sqlite.is_read_only(self.engine)
             else:
                 read_only = session.scalar(text("SHOW transaction_read_only")) == "on"
         if read_only:
@@ -150,7 +136,7 @@ class Database:
         """Copy SQLite's write-ahead log into the main file, unless it is being read for long."""
         if self._turn is not None:
             with suppress(Busy), self._writing_turn():
-                checkpoint(self.engine, CHECKPOINT_SECONDS)
+                sqlite.checkpoint(self.engine, CHECKPOINT_SECONDS)
 
     def erase_deleted_rows(self, tables: Sequence[type[Base]]) -> bool:
         """Rewrite the files of tables, so that they no longer hold deleted rows.
@@ -161,7 +147,7 @@ class Database:
         try:
             with self._writing_turn():
                 if self.engine.dialect.name == "sqlite":
-                    return rewrite_file(self.engine)
+                    return sqlite.rewrite_file(self.engine)
                 return rewrite_tables(self.engine, [table.__tablename__ for table in tables])
         except Busy:
             return False
@@ -172,7 +158,7 @@ class Database:
         SQLite's main file then has all that was committed, even if another process has the database
         open too.
         """
-        pool, deadline = self.engine.pool, monotonic() + BUSY_SECONDS
+        pool, deadline = self.engine.pool, monotonic() + sqlite.BUSY_SECONDS
         while isinstance(pool, QueuePool) and pool.checkedout() and monotonic() < deadline:
             sleep(0.01)
         self.checkpoint()
@@ -215,11 +201,11 @@ def open_database(url: str, *, create: bool = True, connections: int | None = No
     `NothingToDo` if there is none; `UnreadableInput` if it cannot be used or is not upgraded.
     """
     engine = connect_existing(url, connections)
-    is_archived = is_opened_read_only(engine.url)
-    file = file_of(engine.url) if engine.dialect.name == "sqlite" else None
+    is_archived = sqlite.is_opened_read_only(engine.url)
+    file = sqlite.file_of(engine.url) if engine.dialect.name == "sqlite" else None
     try:
         with reachable(url):
-            if is_fresh_sqlite(engine.url):
+            if sqlite.is_fresh_sqlite(engine.url):
                 if not create:
                     raise NothingToDo(
                         f"{shown_url(url)}: there is no database yet; import something first"
@@ -227,9 +213,9 @@ def open_database(url: str, *, create: bool = True, connections: int | None = No
                 upgrade(engine)
             require_current(engine, url)
             if engine.dialect.name == "sqlite" and not is_archived:
-                keep_write_ahead_log(engine, url)
+                sqlite.keep_write_ahead_log(engine, url)
                 if file is not None:
-                    make_database_private(file)
+                    sqlite.make_database_private(file)
     except BaseException:
         engine.dispose()
         raise
@@ -246,9 +232,9 @@ def added(session: Session, row: T) -> T:
 def connect_existing(url: str, connections: int | None = None) -> Engine:
     """As `connect`; a SQLite file that cannot be written to is opened for reading."""
     engine = connect(url, connections)
-    if not is_archive(engine.url):
+    if not sqlite.is_archive(engine.url):
         return engine
-    return connect(archive_url(engine.url, shown_url(url)).render_as_string(), connections)
+    return connect(sqlite.archive_url(engine.url, shown_url(url)).render_as_string(), connections)
 
 
 def connect(url: str, connections: int | None = None) -> Engine:
@@ -264,15 +250,15 @@ def connect(url: str, connections: int | None = None) -> Engine:
             parsed,
             pool_size=connections or CONNECTIONS[parsed.get_backend_name()],
             # SQLite in memory has a pool that knows no overflow.
-            **({} if is_sqlite and file_of(parsed) is None else {"max_overflow": 0}),
+            **({} if is_sqlite and sqlite.file_of(parsed) is None else {"max_overflow": 0}),
             hide_parameters=True,  # errors with values would put answers and ids into the log
             pool_pre_ping=not is_sqlite,
             **(
-                {"connect_args": {"timeout": BUSY_SECONDS}}
+                {"connect_args": {"timeout": sqlite.BUSY_SECONDS}}
                 if is_sqlite
                 else {
                     "connect_args": connection_settings(set(parsed.query)),
-                    "pool_timeout": BUSY_SECONDS,
+                    "pool_timeout": sqlite.BUSY_SECONDS,
                 }
             ),
         )
@@ -289,7 +275,7 @@ def connect(url: str, connections: int | None = None) -> Engine:
             "pip install 'hsfiq[postgres]'",
         ) from error
     if engine.dialect.name == "sqlite":
-        set_up_sqlite(engine)
+        sqlite.set_up_sqlite(engine)
     else:
         remove_data_from_errors(engine)
     return engine

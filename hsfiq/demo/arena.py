@@ -23,17 +23,7 @@ from hsfiq.collect.retrievers import describe_retrievers
 from hsfiq.collect.studies import find_study
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Form, Study
-from hsfiq.demo.loop import (
-    POLL_SECONDS,
-    SERVER_LOG,
-    STANDARD,
-    SYSTEMS,
-    Server,
-    Step,
-    address_of,
-    run_steps,
-    train_system,
-)
+from hsfiq.demo import loop
 from hsfiq.demo.study import (
     FEATURE_FOLDER,
     IMAGE_FOLDER,
@@ -88,28 +78,21 @@ class ArenaSizes:
     queries: int = 40
 
 
-def training_steps(folder: Path, seed: int, sizes: ArenaSizes) -> dict[Path, Step]:
+def training_steps(folder: Path, seed: int, sizes: ArenaSizes) -> dict[Path, loop.Step]:
     """The trainings that have not ended yet, by the files that will say so; each can resume."""
     recipes = tuple(recipe for _, recipe in sizes.systems)
-    loop = replace(STANDARD, systems=recipes, system_training=sizes.training)
+    small = replace(loop.STANDARD, systems=recipes, system_training=sizes.training)
     steps = {
-        folder / SYSTEMS / recipe / TRAINED: train_system(recipe, folder, seed, loop)
+        folder / loop.SYSTEMS / recipe / TRAINED: loop.train_system(recipe, folder, seed, small)
         for recipe in recipes
     }
     return {mark: step for mark, step in steps.items() if not mark.is_file()}
 
 
-def retrievers_on(ports: Sequence[int], sizes: ArenaSizes) -> tuple[Retriever, ...]:
-    return tuple(
-        Retriever(name, f"http://127.0.0.1:{port}")
-        for (name, _), port in zip(sizes.systems, ports, strict=True)
-    )
-
-
 def retriever_process(folder: Path, recipe: str, port: int) -> list[str]:
     """The words of the command that serves a system."""
     return [
-        *("retriever", "serve", "--checkpoint", str(folder / SYSTEMS / recipe)),
+        *("retriever", "serve", "--checkpoint", str(folder / loop.SYSTEMS / recipe)),
         *("--images", str(folder / IMAGE_FOLDER), "--cache", str(folder / FEATURE_FOLDER)),
         *("--port", str(port)),
     ]
@@ -228,22 +211,27 @@ class ArenaRun:
                 ports, origin = self._ports_and_origin()
                 self._require_free(ports, exists=origin is not None)
                 app = stack.enter_context(
-                    Server(address_of(self.port), self.folder / SERVER_LOG, signals)
+                    loop.Server(loop.address_of(self.port), self.folder / loop.SERVER_LOG, signals)
                 )
                 n_trained = self._train(app, signals)
                 self.write("\ndrawing the catalogue and starting the retrievers ...")
                 n_queries = queries_for(self.answers, self.sizes)
                 draw_pictures(self.folder, self.seed, n_queries)
-                servers = {SERVER_LOG: app} | self._retrievers(ports, stack, signals)
+                servers = {loop.SERVER_LOG: app} | self._retrievers(ports, stack, signals)
                 if origin is None:
-                    retrievers = retrievers_on(ports, self.sizes)
+                    retrievers = tuple(
+                        Retriever(name, f"http://127.0.0.1:{port}")
+                        for (name, _), port in zip(self.sizes.systems, ports, strict=True)
+                    )
                     make_arena(
                         self.database, self.folder, self.seed, retrievers, n_queries,
                         self._new_origin,
                     )  # fmt: skip
                 password = owners_password(self.database, self.folder)
                 self.database.close()
-                run_steps(self._serving(), app, signals, self.write, self.warn, before=n_trained)
+                loop.run_steps(
+                    self._serving(), app, signals, self.write, self.warn, before=n_trained
+                )
                 self._say_where(password, simulated=(origin or self._new_origin) == "simulated")
                 is_served = True
                 self._watch(servers, signals)
@@ -296,12 +284,12 @@ class ArenaRun:
                 )
                 raise UnreadableInput(error.where, error.what, remedy) from error
 
-    def _train(self, app: Server, signals: Signals) -> int:
+    def _train(self, app: loop.Server, signals: Signals) -> int:
         """Train the systems that are not trained yet; how many there were."""
         steps = training_steps(self.folder, self.seed, self.sizes)
         n_later = len(steps) + len(self._serving()) - 1
         for done, (mark, step) in enumerate(steps.items()):
-            run_steps(
+            loop.run_steps(
                 [step], app, signals, self.write, self.warn, before=done, after=n_later - done
             )
             mark.touch()
@@ -309,12 +297,12 @@ class ArenaRun:
 
     def _retrievers(
         self, ports: Sequence[int], stack: ExitStack, signals: Signals
-    ) -> dict[str, Server]:
+    ) -> dict[str, loop.Server]:
         """The servers of the systems, by their logs' names; they answer."""
         servers = {}
         for (name, recipe), port in zip(self.sizes.systems, ports, strict=True):
             log = f"{recipe}.log"
-            server = Server(f"{address_of(port)}/v1/system", self.folder / log, signals)
+            server = loop.Server(f"{loop.address_of(port)}/v1/system", self.folder / log, signals)
             servers[log] = stack.enter_context(server)
             words = retriever_process(self.folder, recipe, port)
             reason = server.start([sys.executable, "-m", "hsfiq", *words])
@@ -324,19 +312,19 @@ class ArenaRun:
                     where=f"the retriever of {name}",
                     remedy="end what uses its port; a new arena can have another --port",
                 )
-            self.write(f"{name} answers at {address_of(port)}")
+            self.write(f"{name} answers at {loop.address_of(port)}")
         return servers
 
     @property
     def _participants(self) -> int:
         return ceil((self.answers or 0) / SEARCHES)
 
-    def _serving(self) -> list[Step]:
+    def _serving(self) -> list[loop.Step]:
         """Serving the arena and, if wanted, letting simulated participants take part."""
         steps = [
-            Step(
+            loop.Step(
                 "Serve the arena",
-                f"The app asks the retrievers. Its output goes to {self.folder / SERVER_LOG}.",
+                f"The app asks the retrievers. Its output goes to {self.folder / loop.SERVER_LOG}.",
                 ("serve", "--database", database_url(self.folder), "--port", str(self.port)),
                 serves=True,
             )
@@ -344,12 +332,12 @@ class ArenaRun:
         if self.answers is not None:
             sessions = str(self.folder / "simulated-participants.json")
             steps.append(
-                Step(
+                loop.Step(
                     "Let simulated participants search and vote",
                     "They search for garments over HTTP, as browsers do, and prefer the list with "
                     "the garment nearest to their wish, with noise. They stand in for people.",
                     (
-                        *("simulate", address_of(self.port), "--speed", "0"),
+                        *("simulate", loop.address_of(self.port), "--speed", "0"),
                         *("--participants", str(self._participants), "--seed", str(self.seed)),
                         *("--sessions", sessions),
                     ),
@@ -361,7 +349,7 @@ class ArenaRun:
     def _say_where(self, password: str | None, *, simulated: bool) -> None:
         if simulated:
             self.write("\nSIMULATED: the votes come from simulated participants, not from people.")
-        address = address_of(self.port)
+        address = loop.address_of(self.port)
         login = f"with the password {password}" if password else "with the password that you set"
         self.write(
             f"\nthe arena is at {address}\n"
@@ -370,13 +358,13 @@ class ArenaRun:
             f"its database is {database_url(self.folder)}; Ctrl-C stops everything"
         )
 
-    def _watch(self, servers: dict[str, Server], signals: Signals) -> None:
+    def _watch(self, servers: dict[str, loop.Server], signals: Signals) -> None:
         """Wait for a signal; HsfiqError if a server ends before."""
         while True:
             signals.heed()
             for log, server in servers.items():
                 if server.exit_code is not None:
-                    time.sleep(POLL_SECONDS)  # Ctrl-C ends the servers, too
+                    time.sleep(loop.POLL_SECONDS)  # Ctrl-C ends the servers, too
                     signals.heed()
                     raise HsfiqError(server.output(), where=str(self.folder / log))
-            time.sleep(POLL_SECONDS)
+            time.sleep(loop.POLL_SECONDS)

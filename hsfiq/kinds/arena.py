@@ -139,7 +139,7 @@ VOTES = Table(
 )
 
 
-def tables(kept: Questions) -> dict[str, TableRows]:
+def table_rows(kept: Questions) -> dict[str, TableRows]:
     searches = searches_in(kept)
     turns = [(question, search, turn) for question, search in searches for turn in search.turns]
     votes = [each for each in turns if each[2].preference is not None]
@@ -230,7 +230,7 @@ ARENA = replace(
             about="votes of people who search with two systems side by side",
             main="sessions",
             own_tables=(SESSIONS, TURNS, VOTES),
-            tables=tables,
+            tables=table_rows,
             judgement=judgement,
             checks={"sessions": (is_of_query(),), "turns": CHECKS_OF_TURNS},
             struck=struck,

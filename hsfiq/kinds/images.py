@@ -12,52 +12,19 @@ from typing import Any
 
 from hsfiq.answer_rules import Answer
 from hsfiq.errors import Refused
-from hsfiq.kinds.kind import (
-    OF_SETS,
-    SAME_WITHIN,
-    Gold,
-    GoldDraw,
-    GoldQuestion,
-    Kind,
-    Practice,
-    ReleaseKind,
-    Row,
-    RowCheck,
-    Rules,
-    SeenQuestion,
-    ShownAnswer,
-    SimulatedAnnotator,
-    about_one_set,
-    require_keys,
-    require_whole_number,
-    timed,
-    whole_numbers,
-)
+from hsfiq.kinds import kind, tables
 from hsfiq.kinds.rows import QuestionRow, Questions, TableRows, answer_row, set_rows
-from hsfiq.kinds.tables import (
-    ANSWERED,
-    ASKED,
-    IDS,
-    POINTS,
-    SCORE,
-    SET_COLUMNS,
-    SYSTEM,
-    TEXT,
-    WHOLE,
-    Column,
-    Table,
-)
 
 
-def read(given: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
+def read(given: Mapping[str, Any], rules: kind.Rules) -> dict[str, Any]:
     """The level of each image, in the order in which the images were shown."""
-    require_keys(given, "relevance")
+    kind.require_keys(given, "relevance")
     levels = given["relevance"]
     if not isinstance(levels, list) or len(levels) != rules.k:
         raise Refused(f"judgement: relevance must have the levels of {rules.k} images")
     return {
         "relevance": [
-            require_whole_number("the level of an image", level, 0, rules.levels - 1)
+            kind.require_whole_number("the level of an image", level, 0, rules.levels - 1)
             for level in levels
         ]
     }
@@ -67,31 +34,31 @@ def summary(judgement: Mapping[str, Any]) -> str:
     return "images: " + " ".join(map(str, judgement["relevance"]))
 
 
-def repeats(first: ShownAnswer, again: ShownAnswer, rules: Rules) -> bool:
+def repeats(first: kind.ShownAnswer, again: kind.ShownAnswer, rules: kind.Rules) -> bool:
     """The levels of an image differ, on average, by a quarter of the scale at most."""
     pairs = list(zip(levels_by_rank(first), levels_by_rank(again), strict=True))
     differences = sum(abs(level - other) for level, other in pairs)
-    return differences <= SAME_WITHIN * (rules.levels - 1) * len(pairs)
+    return differences <= kind.SAME_WITHIN * (rules.levels - 1) * len(pairs)
 
 
-def levels_by_rank(answer: ShownAnswer) -> list[int]:
+def levels_by_rank(answer: kind.ShownAnswer) -> list[int]:
     levels: list[int] = answer.values["relevance"]
     if answer.images is None:
         return levels
     return [level for _, level in sorted(zip(answer.images, levels, strict=True))]
 
 
-def expected(text: str, rules: Rules) -> dict[str, Any]:
+def expected(text: str, rules: kind.Rules) -> dict[str, Any]:
     """`1 3 4`: the images that fit, counted from the left; the others do not fit at all."""
-    return {"fitting": sorted(whole_numbers(text, rules.k))}
+    return {"fitting": sorted(kind.whole_numbers(text, rules.k))}
 
 
-PRACTICE = Practice(
+PRACTICE = kind.Practice(
     read=expected, drawn=lambda rules, _place: {"fitting": list(range(1, rules.k + 1))}
 )
 
 
-def target_among_far_images(draw: GoldDraw) -> GoldQuestion:
+def target_among_far_images(draw: kind.GoldDraw) -> kind.GoldQuestion:
     """The target among random images should be the one that fits."""
     k = draw.rules.k
     images = draw.far_images(k - 1)
@@ -99,7 +66,7 @@ def target_among_far_images(draw: GoldDraw) -> GoldQuestion:
     images.insert(place, draw.target())
     order = draw.order()
     shown = place if order is None else order.index(place)
-    return GoldQuestion([images], str(shown + 1), [order])
+    return kind.GoldQuestion([images], str(shown + 1), [order])
 
 
 def finds_target(expected: str, values: Mapping[str, Any]) -> bool:
@@ -109,7 +76,7 @@ def finds_target(expected: str, values: Mapping[str, Any]) -> bool:
     return bool(target > max(levels, default=0))
 
 
-GOLD = Gold(
+GOLD = kind.Gold(
     draw=target_among_far_images,
     passes=finds_target,
     words=lambda expected: f"image {expected}, the target, should fit better than all others",
@@ -117,43 +84,48 @@ GOLD = Gold(
 )
 
 
-def simulated(annotator: SimulatedAnnotator, rng: Random, question: SeenQuestion) -> Answer:
+def simulated(
+    annotator: kind.SimulatedAnnotator, rng: Random, question: kind.SeenQuestion
+) -> Answer:
     """The level of each image, by an impression of its own utility."""
     (utilities,), levels = question.image_utilities(), question.rules.levels
     scores = [annotator.score(rng, each, progress=question.progress) for each in utilities]
     # Of five scores, as many levels: 1 is always the lowest and 5 the highest.
-    return timed(annotator, rng, relevance=[(score - 1) * levels // 5 for score in scores])
+    return kind.timed(annotator, rng, relevance=[(score - 1) * levels // 5 for score in scores])
 
 
-SET = Column("set_id", TEXT, "the set", refers_to="sets.set_id")
-JUDGEMENTS = Table(
+SET = tables.Column("set_id", tables.TEXT, "the set", refers_to="sets.set_id")
+JUDGEMENTS = tables.Table(
     "judgements",
     "one row a question: the set, flags and times",
-    (*ASKED, SET, SYSTEM, *ANSWERED),
+    (*tables.ASKED, SET, tables.SYSTEM, *tables.ANSWERED),
     key=("question_id",),
 )
-RELEVANCE = Table(
+RELEVANCE = tables.Table(
     "relevance",
     "one row an image of a question's set: its level, from 0 (does not fit)",
     (
-        *IDS,
+        *tables.IDS,
         SET,
-        SYSTEM,
-        Column("rank", WHOLE, "of the image in the set, from 1", lowest=1),
-        Column("image_id", TEXT, "the image"),
-        Column("relevance", POINTS, "the level, from 0", "levels", lowest=0),
+        tables.SYSTEM,
+        tables.Column("rank", tables.WHOLE, "of the image in the set, from 1", lowest=1),
+        tables.Column("image_id", tables.TEXT, "the image"),
+        tables.Column("relevance", tables.POINTS, "the level, from 0", "levels", lowest=0),
     ),
     key=("question_id", "rank"),
 )
-UNSCORED_SETS = Table(
+UNSCORED_SETS = tables.Table(
     "sets",
     "one row a retrieved set as judged: its images, best first; sets have no score",
-    (*SET_COLUMNS, replace(SCORE, null="images were judged, and not the set: always")),
+    (
+        *tables.SET_COLUMNS,
+        replace(tables.SCORE, null="images were judged, and not the set: always"),
+    ),
     key=("set_id",),
 )
 
 
-def tables(kept: Questions) -> dict[str, TableRows]:
+def table_rows(kept: Questions) -> dict[str, TableRows]:
     return {
         "judgements": [
             answer_row(question, set_id=question.set_1, system=question.system_1)
@@ -182,7 +154,7 @@ def image_rows(question: QuestionRow) -> Iterator[dict[str, Any]]:
         }
 
 
-def judgement(_row: Row, parts: Mapping[str, Sequence[Row]]) -> dict[str, Any]:
+def judgement(_row: kind.Row, parts: Mapping[str, Sequence[kind.Row]]) -> dict[str, Any]:
     """The levels in the order in which the images were shown."""
     by_place = {row["rank"] - 1: row["relevance"] for row in parts["relevance"]}
     order = parts["sets"][0]["shown_order"] or range(len(by_place))
@@ -190,14 +162,14 @@ def judgement(_row: Row, parts: Mapping[str, Sequence[Row]]) -> dict[str, Any]:
 
 
 CHECKS_OF_RELEVANCE = (
-    RowCheck(
+    kind.RowCheck(
         "rank",
         "is {rank}, and {set} has {images} images",
         "rank not between 1 and images",
         {"rank": "t.rank", "set": "t.set_id", "images": "coalesce(len(s.image_ids), 0)"},
         sets="t.set_id",
     ),
-    RowCheck(
+    kind.RowCheck(
         "image_id",
         "is {image}, and in sets.parquet {own}",
         "own is distinct from image and rank between 1 and images",
@@ -212,7 +184,7 @@ CHECKS_OF_RELEVANCE = (
 )
 
 
-IMAGES = Kind(
+IMAGES = kind.Kind(
     name="images",
     asks="says which images of one set fit",
     n_sets=lambda _: 1,
@@ -226,18 +198,18 @@ IMAGES = Kind(
     summary=summary,
     repeats=repeats,
     releases=(
-        ReleaseKind(
+        kind.ReleaseKind(
             name="images",
             about="human judgements of each image of a retrieved set",
             main="judgements",
             own_tables=(JUDGEMENTS, RELEVANCE, UNSCORED_SETS),
-            tables=tables,
+            tables=table_rows,
             judgement=judgement,
             restored_from=("relevance",),
             checks={
-                "judgements": about_one_set("system"),
+                "judgements": kind.about_one_set("system"),
                 "relevance": CHECKS_OF_RELEVANCE,
-                "sets": OF_SETS,
+                "sets": kind.OF_SETS,
             },
             files=("qrels.txt",),
             sets_are="sets with judged images",

@@ -8,18 +8,7 @@ from typing import Any
 
 from hsfiq.answer_rules import Answer
 from hsfiq.errors import Refused
-from hsfiq.kinds.kind import (
-    Kind,
-    Practice,
-    ReleaseKind,
-    Rules,
-    SeenQuestion,
-    ShownAnswer,
-    SimulatedAnnotator,
-    is_of_query,
-    require_keys,
-    timed,
-)
+from hsfiq.kinds import kind
 from hsfiq.kinds.rows import Questions, TableRows, answer_row
 from hsfiq.kinds.tables import ANSWERED, ASKED, TEXT, Column, Table
 
@@ -35,12 +24,12 @@ VERDICTS = (
 OF_TARGET = "INVALID_TARGET_IMAGE"
 
 
-def read(given: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
-    require_keys(given, "verdict")
+def read(given: Mapping[str, Any], rules: kind.Rules) -> dict[str, Any]:
+    kind.require_keys(given, "verdict")
     return read_verdict(given["verdict"], rules)
 
 
-def read_verdict(verdict: object, rules: Rules) -> dict[str, Any]:
+def read_verdict(verdict: object, rules: kind.Rules) -> dict[str, Any]:
     if verdict not in VERDICTS:
         raise Refused(f"the verdict is not one of {', '.join(VERDICTS)}")
     if verdict == OF_TARGET and rules.n_sets == 0:
@@ -52,25 +41,27 @@ def summary(judgement: Mapping[str, Any]) -> str:
     return str(judgement["verdict"])
 
 
-def repeats(first: ShownAnswer, again: ShownAnswer, _rules: Rules) -> bool:
+def repeats(first: kind.ShownAnswer, again: kind.ShownAnswer, _rules: kind.Rules) -> bool:
     return bool(first.values["verdict"] == again.values["verdict"])
 
 
-def expected(text: str, rules: Rules) -> dict[str, Any]:
+def expected(text: str, rules: kind.Rules) -> dict[str, Any]:
     return read_verdict(text.strip(), rules)
 
 
-PRACTICE = Practice(read=expected, drawn=lambda _rules, _place: {"verdict": VERDICTS[0]})
+PRACTICE = kind.Practice(read=expected, drawn=lambda _rules, _place: {"verdict": VERDICTS[0]})
 
 
-def simulated(annotator: SimulatedAnnotator, rng: Random, question: SeenQuestion) -> Answer:
+def simulated(
+    annotator: kind.SimulatedAnnotator, rng: Random, question: kind.SeenQuestion
+) -> Answer:
     """It is well formed, unless the target does not fit or the annotator lapses."""
     utilities = question.utilities()
     if rng.random() < annotator.lapse_rate:
         known = [verdict for verdict in VERDICTS if utilities or verdict != OF_TARGET]
-        return timed(annotator, rng, verdict=rng.choice(known))
+        return kind.timed(annotator, rng, verdict=rng.choice(known))
     misses = any(annotator.finds_irrelevant(utility) for utility in utilities)
-    return timed(annotator, rng, verdict=OF_TARGET if misses else "VALIDATED")
+    return kind.timed(annotator, rng, verdict=OF_TARGET if misses else "VALIDATED")
 
 
 QUERY_RATINGS = Table(
@@ -91,7 +82,7 @@ QUERY_RATINGS = Table(
 )
 
 
-def tables(kept: Questions) -> dict[str, TableRows]:
+def table_rows(kept: Questions) -> dict[str, TableRows]:
     return {
         "query_ratings": [
             answer_row(question, verdict=question.judged("verdict")) for question in kept
@@ -99,7 +90,7 @@ def tables(kept: Questions) -> dict[str, TableRows]:
     }
 
 
-QUERY = Kind(
+QUERY = kind.Kind(
     name="query",
     asks="says whether the query is well formed",
     n_sets=lambda options: 1 if options.show_target else 0,
@@ -108,14 +99,14 @@ QUERY = Kind(
     summary=summary,
     repeats=repeats,
     releases=(
-        ReleaseKind(
+        kind.ReleaseKind(
             name="query",
             about="human judgements of whether queries are well formed,",
             main="query_ratings",
             own_tables=(QUERY_RATINGS,),
-            tables=tables,
+            tables=table_rows,
             judgement=lambda row, _parts: {"verdict": row["verdict"]},
-            checks={"query_ratings": (is_of_query(),)},
+            checks={"query_ratings": (kind.is_of_query(),)},
             sets_are="",
         ),
     ),

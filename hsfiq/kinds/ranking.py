@@ -9,45 +9,17 @@ from typing import Any
 from hsfiq.answer_rules import Answer
 from hsfiq.errors import Refused
 from hsfiq.ids import set_id
-from hsfiq.kinds.kind import (
-    OF_SETS,
-    Gold,
-    GoldDraw,
-    GoldQuestion,
-    Kind,
-    Practice,
-    ReleaseKind,
-    RowCheck,
-    Rules,
-    SeenQuestion,
-    ShownAnswer,
-    SimulatedAnnotator,
-    is_of_query,
-    require_keys,
-    require_whole_number,
-    timed,
-    whole_numbers,
-)
+from hsfiq.kinds import kind, tables
 from hsfiq.kinds.rows import Questions, TableRows, answer_row, set_rows
-from hsfiq.kinds.tables import (
-    ANSWERED,
-    ASKED,
-    POINTS,
-    SET_COLUMNS,
-    TEXTS,
-    WHOLES,
-    Column,
-    Table,
-)
 
 
-def read(given: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
+def read(given: Mapping[str, Any], rules: kind.Rules) -> dict[str, Any]:
     """The rank of each set as shown, 1 for the best; of tied sets, both have the better rank."""
-    require_keys(given, "ranks")
+    kind.require_keys(given, "ranks")
     ranks = given["ranks"]
     if not isinstance(ranks, list) or len(ranks) != rules.n_sets:
         raise Refused(f"judgement: ranks must have the ranks of {rules.n_sets} sets")
-    read_ranks = [require_whole_number("a rank", rank, 1, rules.n_sets) for rank in ranks]
+    read_ranks = [kind.require_whole_number("a rank", rank, 1, rules.n_sets) for rank in ranks]
     if len(set(read_ranks)) < len(read_ranks) and not rules.ties:
         raise Refused("this study does not allow ties: each set must have another rank")
     return {"ranks": [1 + sum(other < rank for other in read_ranks) for rank in read_ranks]}
@@ -57,30 +29,30 @@ def summary(judgement: Mapping[str, Any]) -> str:
     return "ranks: " + " ".join(map(str, judgement["ranks"]))
 
 
-def repeats(first: ShownAnswer, again: ShownAnswer, _rules: Rules) -> bool:
+def repeats(first: kind.ShownAnswer, again: kind.ShownAnswer, _rules: kind.Rules) -> bool:
     """The same set has rank 1, or the same sets if several are tied."""
     return best_places(first) == best_places(again)
 
 
-def best_places(answer: ShownAnswer) -> set[int]:
+def best_places(answer: kind.ShownAnswer) -> set[int]:
     ranks = zip(answer.sets, answer.values["ranks"], strict=True)
     return {place for place, rank in ranks if rank == 1}
 
 
-def expected(text: str, rules: Rules) -> dict[str, Any]:
+def expected(text: str, rules: kind.Rules) -> dict[str, Any]:
     """`2 1 3`: the sets, best first; of those left out, every order after them is right."""
-    return {"order": whole_numbers(text, rules.n_sets)}
+    return {"order": kind.whole_numbers(text, rules.n_sets)}
 
 
-PRACTICE = Practice(read=expected, drawn=lambda _rules, place: {"order": [place]})
+PRACTICE = kind.Practice(read=expected, drawn=lambda _rules, place: {"order": [place]})
 
 
-def systems_and_far_images(draw: GoldDraw) -> GoldQuestion:
+def systems_and_far_images(draw: kind.GoldDraw) -> kind.GoldQuestion:
     """Random images should come after the sets of the systems."""
     n_sets = draw.rules.n_sets
     sets = [*draw.lists(n_sets - 1), draw.far_images(draw.rules.k)]
     set_order = draw.rng.sample(range(n_sets), n_sets)
-    return GoldQuestion(
+    return kind.GoldQuestion(
         sets,
         expected=str(set_order.index(n_sets - 1) + 1),
         orders=[draw.order() for _ in range(n_sets)],
@@ -94,50 +66,56 @@ def puts_last(expected: str, values: Mapping[str, Any]) -> bool:
     return bool(ranks.pop(int(expected) - 1) > max(ranks))
 
 
-GOLD = Gold(
+GOLD = kind.Gold(
     draw=systems_and_far_images,
     passes=puts_last,
     words=lambda expected: f"set {expected}, of random images, should come last",
 )
 
 
-def simulated(annotator: SimulatedAnnotator, rng: Random, question: SeenQuestion) -> Answer:
+def simulated(
+    annotator: kind.SimulatedAnnotator, rng: Random, question: kind.SeenQuestion
+) -> Answer:
     """The order of the sets by the annotator's impressions of them."""
     impressions = [annotator.impression(rng, utility) for utility in question.utilities()]
     order = sorted(range(len(impressions)), key=lambda side: -impressions[side])
     ranks = [order.index(side) + 1 for side in range(len(impressions))]
-    return timed(annotator, rng, ranks=ranks)
+    return kind.timed(annotator, rng, ranks=ranks)
 
 
-RANKINGS = Table(
+RANKINGS = tables.Table(
     "rankings",
     "one row a question: its sets as shown and their ranks, flags and times",
     (
-        *ASKED,
-        Column("set_ids", TEXTS, "in the order shown", refers_to="sets.set_id"),
-        Column("systems", TEXTS, "in the order shown; null in it if systems were not named"),
-        Column(
+        *tables.ASKED,
+        tables.Column("set_ids", tables.TEXTS, "in the order shown", refers_to="sets.set_id"),
+        tables.Column(
+            "systems", tables.TEXTS, "in the order shown; null in it if systems were not named"
+        ),
+        tables.Column(
             "ranks",
-            WHOLES,
+            tables.WHOLES,
             "in the order shown; 1 is the best, and tied sets have the same rank",
             lowest=1,
         ),
-        *ANSWERED,
+        *tables.ANSWERED,
     ),
     key=("question_id",),
 )
-RANKED_SETS = Table(
+RANKED_SETS = tables.Table(
     "sets",
     "one row a retrieved set as judged: its images, best first, and its rank",
     (
-        *SET_COLUMNS,
-        Column("rank", POINTS, "1 is the best; tied sets have the same rank", lowest=1),
+        *tables.SET_COLUMNS,
+        tables.Column(
+            "rank", tables.POINTS, "1 is the best; tied sets have the same rank", lowest=1
+        ),
     ),
     key=("set_id",),
 )
 
 
-def tables(kept: Questions) -> dict[str, TableRows]:
+def table_rows(kept: Questions) -> dict[str, TableRows]:
     return {
         "rankings": [
             answer_row(
@@ -174,17 +152,17 @@ EACH_SET = """cross join lateral (
            generate_subscripts(t.set_ids, 1) as side
 ) u"""
 CHECKS = (
-    RowCheck(
+    kind.RowCheck(
         "ranks", "are {ranks}, of {sets} sets and {systems} systems", f"not ({AS_LONG})", LENGTHS
     ),
-    RowCheck(
+    kind.RowCheck(
         "set_ids",
         "has {name}, not {expected}",
         f"name is distinct from expected and {AS_LONG}",
         OF_EACH_SET,
         unnested=EACH_SET,
     ),
-    RowCheck(
+    kind.RowCheck(
         "ranks",
         "{name} has {rank}, and in sets.parquet {own}",
         f"rank is distinct from own and {AS_LONG}",
@@ -192,7 +170,7 @@ CHECKS = (
         sets="u.name",
         unnested=EACH_SET,
     ),
-    RowCheck(
+    kind.RowCheck(
         "systems",
         "{name} is of {system}, and in sets.parquet of {own}",
         f"system is distinct from own and {AS_LONG}",
@@ -200,11 +178,11 @@ CHECKS = (
         sets="u.name",
         unnested=EACH_SET,
     ),
-    is_of_query(),
+    kind.is_of_query(),
 )
 
 
-RANKING = Kind(
+RANKING = kind.Kind(
     name="ranking",
     asks="puts three to five sets in order",
     n_sets=lambda options: options.sets,
@@ -218,14 +196,14 @@ RANKING = Kind(
     summary=summary,
     repeats=repeats,
     releases=(
-        ReleaseKind(
+        kind.ReleaseKind(
             name="ranking",
             about="human rankings of retrieved sets",
             main="rankings",
             own_tables=(RANKINGS, RANKED_SETS),
-            tables=tables,
+            tables=table_rows,
             judgement=lambda row, _parts: {"ranks": row["ranks"]},
-            checks={"rankings": CHECKS, "sets": OF_SETS},
+            checks={"rankings": CHECKS, "sets": kind.OF_SETS},
             sets_are="ranked sets",
             tags=("human-feedback", "preference"),
         ),

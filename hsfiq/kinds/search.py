@@ -11,18 +11,7 @@ from dataclasses import replace
 from typing import Any, get_args
 
 from hsfiq.errors import Refused
-from hsfiq.kinds.kind import (
-    Kind,
-    ReleaseKind,
-    Row,
-    RowCheck,
-    Rules,
-    ShownAnswer,
-    as_many_as_images,
-    is_of_query,
-    require_keys,
-    require_whole_number,
-)
+from hsfiq.kinds import kind
 from hsfiq.kinds.rows import QuestionRow, Questions, TableRows, answer_row
 from hsfiq.kinds.search_rows import LATE, SearchRow, Stop, TurnRow
 from hsfiq.kinds.tables import (
@@ -53,10 +42,10 @@ WHYS = ("enough", "gave-up", "technical")
 """Why a participant stopped without declaring an image."""
 
 
-def read(given: Mapping[str, Any], _rules: Rules) -> dict[str, Any]:
-    require_keys(given, "success", "ease", "would_go_on", "why")
+def read(given: Mapping[str, Any], _rules: kind.Rules) -> dict[str, Any]:
+    kind.require_keys(given, "success", "ease", "would_go_on", "why")
     scores = {
-        name: require_whole_number(name, given[name], 1, MOST_POINTS)
+        name: kind.require_whole_number(name, given[name], 1, MOST_POINTS)
         for name in ("success", "ease")
     }
     if not isinstance(given["would_go_on"], bool):
@@ -71,7 +60,7 @@ def summary(judgement: Mapping[str, Any]) -> str:
     return f"success {judgement['success']}, ease {judgement['ease']}"
 
 
-def repeats(first: ShownAnswer, again: ShownAnswer, _rules: Rules) -> bool:
+def repeats(first: kind.ShownAnswer, again: kind.ShownAnswer, _rules: kind.Rules) -> bool:
     return bool(first.values["success"] == again.values["success"])
 
 
@@ -349,7 +338,7 @@ def searches_in(kept: Sequence[QuestionRow]) -> list[tuple[QuestionRow, SearchRo
     return [(question, question.search) for question in kept if question.search]
 
 
-def tables(kept: Questions) -> dict[str, TableRows]:
+def table_rows(kept: Questions) -> dict[str, TableRows]:
     searches = searches_in(kept)
     turns = [
         turn_row(question, search, turn) for question, search in searches for turn in search.turns
@@ -437,15 +426,15 @@ def struck(kept: Questions) -> list[dict[str, Any]]:
     ]
 
 
-def judgement(row: Row, _parts: Mapping[str, Sequence[Row]]) -> dict[str, Any]:
+def judgement(row: kind.Row, _parts: Mapping[str, Sequence[kind.Row]]) -> dict[str, Any]:
     """How the search went; why it stopped, if the participant was asked."""
     stop = row["stop"]
     values = {name: row[name] for name in ("success", "ease", "would_go_on")}
     return {**values, "why": stop if stop in WHYS else None}
 
 
-def nearest_is_in_list(images: str, what: str, side: str = "true") -> RowCheck:
-    return RowCheck(
+def nearest_is_in_list(images: str, what: str, side: str = "true") -> kind.RowCheck:
+    return kind.RowCheck(
         "nearest_id",
         what,
         "place is not null and own is distinct from image",
@@ -457,7 +446,7 @@ def nearest_is_in_list(images: str, what: str, side: str = "true") -> RowCheck:
     )
 
 
-TEXT_IS_STRUCK = RowCheck(
+TEXT_IS_STRUCK = kind.RowCheck(
     "text",
     "is there, and was struck",
     "struck and said",
@@ -467,25 +456,25 @@ TEXT_IS_STRUCK = RowCheck(
     },
 )
 CHECKS_OF_TURNS = (
-    as_many_as_images("scores"),
-    as_many_as_images("image_states"),
+    kind.as_many_as_images("scores"),
+    kind.as_many_as_images("image_states"),
     nearest_is_in_list("image_ids", "{image} is not image {place} of the list"),
     TEXT_IS_STRUCK,
 )
 
-SEARCH_RELEASE = ReleaseKind(
+SEARCH_RELEASE = kind.ReleaseKind(
     name="search",
     about="searches of people over several turns",
     main="sessions",
     own_tables=(SESSIONS, TURNS),
-    tables=tables,
+    tables=table_rows,
     judgement=judgement,
-    checks={"sessions": (is_of_query(),), "turns": CHECKS_OF_TURNS},
+    checks={"sessions": (kind.is_of_query(),), "turns": CHECKS_OF_TURNS},
     files=(RECORDS_FILE,),
     struck=struck,
     sets_are="",
 )
-SEARCH = Kind(
+SEARCH = kind.Kind(
     name="search",
     asks="searches over several turns",
     n_sets=lambda _options: 0,

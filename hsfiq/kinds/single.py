@@ -8,50 +8,33 @@ from typing import Any
 
 from hsfiq.answer_rules import Answer
 from hsfiq.errors import Refused
-from hsfiq.kinds.kind import (
-    OF_SETS,
-    SAME_WITHIN,
-    Gold,
-    GoldDraw,
-    GoldQuestion,
-    Kind,
-    Practice,
-    ReleaseKind,
-    Rules,
-    SeenQuestion,
-    ShownAnswer,
-    SimulatedAnnotator,
-    about_one_set,
-    require_keys,
-    require_whole_number,
-    timed,
-)
+from hsfiq.kinds import kind
 from hsfiq.kinds.rows import Questions, TableRows, answer_row, set_rows
 from hsfiq.kinds.tables import ANSWERED, ASKED, SCORE, SETS, SYSTEM, TEXT, Column, Table
 
 
-def read(given: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
-    require_keys(given, "score")
-    return {"score": require_whole_number("the score", given["score"], 1, rules.points)}
+def read(given: Mapping[str, Any], rules: kind.Rules) -> dict[str, Any]:
+    kind.require_keys(given, "score")
+    return {"score": kind.require_whole_number("the score", given["score"], 1, rules.points)}
 
 
 def summary(judgement: Mapping[str, Any]) -> str:
     return f"score {judgement['score']}"
 
 
-def repeats(first: ShownAnswer, again: ShownAnswer, rules: Rules) -> bool:
+def repeats(first: kind.ShownAnswer, again: kind.ShownAnswer, rules: kind.Rules) -> bool:
     """The scores differ by a quarter of the scale at most: of five points, by one."""
     difference = abs(first.values["score"] - again.values["score"])
-    return bool(difference <= SAME_WITHIN * (rules.points - 1))
+    return bool(difference <= kind.SAME_WITHIN * (rules.points - 1))
 
 
-def expected(text: str, rules: Rules) -> dict[str, Any]:
+def expected(text: str, rules: kind.Rules) -> dict[str, Any]:
     """`4` or `4-5`: the lowest and the highest score that is right."""
     lowest, _, highest = text.partition("-")
     if not all(part.strip().isdecimal() for part in (lowest, highest or lowest)):
         raise Refused(f"{text[:40]!r} is not a score such as 4, or a range of scores such as 4-5")
     scores = [
-        require_whole_number("a score", int(part), 1, rules.points)
+        kind.require_whole_number("a score", int(part), 1, rules.points)
         for part in (lowest, highest or lowest)
     ]
     if scores != sorted(scores):
@@ -59,7 +42,7 @@ def expected(text: str, rules: Rules) -> dict[str, Any]:
     return {"lowest": scores[0], "highest": scores[1]}
 
 
-PRACTICE = Practice(
+PRACTICE = kind.Practice(
     read=expected,
     drawn=lambda rules, _place: {
         "lowest": lowest_good_score(rules.points),
@@ -73,24 +56,26 @@ def lowest_good_score(points: int) -> int:
     return points // 2 + 2
 
 
-def far_images(draw: GoldDraw) -> GoldQuestion:
+def far_images(draw: kind.GoldDraw) -> kind.GoldQuestion:
     """Random images should have a score below the middle of the scale."""
     sets = [draw.far_images(draw.rules.k)]
-    return GoldQuestion(sets, str(draw.rules.points // 2), [draw.order()])
+    return kind.GoldQuestion(sets, str(draw.rules.points // 2), [draw.order()])
 
 
-GOLD = Gold(
+GOLD = kind.Gold(
     draw=far_images,
     passes=lambda expected, values: values["score"] <= int(expected),
     words=lambda expected: f"random images: a score of {expected} or less is right",
 )
 
 
-def simulated(annotator: SimulatedAnnotator, rng: Random, question: SeenQuestion) -> Answer:
+def simulated(
+    annotator: kind.SimulatedAnnotator, rng: Random, question: kind.SeenQuestion
+) -> Answer:
     (utility,) = question.utilities()
     points = question.rules.points
     score = annotator.score(rng, utility, progress=question.progress, points=points)
-    return timed(annotator, rng, score=score)
+    return kind.timed(annotator, rng, score=score)
 
 
 SCORES = Table(
@@ -107,7 +92,7 @@ SCORES = Table(
 )
 
 
-def tables(kept: Questions) -> dict[str, TableRows]:
+def table_rows(kept: Questions) -> dict[str, TableRows]:
     return {
         "scores": [
             answer_row(
@@ -124,7 +109,7 @@ def tables(kept: Questions) -> dict[str, TableRows]:
     }
 
 
-SINGLE = Kind(
+SINGLE = kind.Kind(
     name="single",
     asks="scores one set",
     n_sets=lambda _: 1,
@@ -138,14 +123,14 @@ SINGLE = Kind(
     summary=summary,
     repeats=repeats,
     releases=(
-        ReleaseKind(
+        kind.ReleaseKind(
             name="single",
             about="human scores of retrieved sets, each shown alone,",
             main="scores",
             own_tables=(SCORES, SETS),
-            tables=tables,
+            tables=table_rows,
             judgement=lambda row, _parts: {"score": row["score"]},
-            checks={"scores": about_one_set("score", "system"), "sets": OF_SETS},
+            checks={"scores": kind.about_one_set("score", "system"), "sets": kind.OF_SETS},
         ),
     ),
     practice=PRACTICE,

@@ -18,28 +18,7 @@ from anyio.from_thread import start_blocking_portal
 from pydantic import BaseModel, ValidationError
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.live.protocol import (
-    BYTES_OF_IMAGE,
-    BYTES_OF_VECTOR,
-    LARGEST_CORPUS,
-    LONGEST_RETRY,
-    SMALLEST_LIMIT,
-    ComposedQuery,
-    ComposeReply,
-    ComposeRequest,
-    CorpusReply,
-    ErrorReply,
-    History,
-    RankedList,
-    RankReply,
-    RankRequest,
-    RetrieverFaulty,
-    RetrieverRefused,
-    RetrieverUnavailable,
-    Search,
-    SystemDescription,
-    first_error,
-)
+from hsfiq.live import protocol
 
 # The certificates that HTTPS servers are checked with.
 
@@ -76,7 +55,7 @@ the participant or simulator who waits should see the failure at once.
 class Answered:
     """A retriever's reply, and how long it took."""
 
-    reply: RankReply
+    reply: protocol.RankReply
     seconds: float
 
 
@@ -130,51 +109,57 @@ class LiveRetriever:
         with anyio.CancelScope(shield=True):
             await self._http.aclose()
 
-    def system(self) -> SystemDescription:
-        description = self._loop.call(self._ask, SystemDescription, "GET", "/v1/system")
+    def system(self) -> protocol.SystemDescription:
+        description = self._loop.call(self._ask, protocol.SystemDescription, "GET", "/v1/system")
         self._max_batch = description.max_batch
         return description
 
     def corpus(self) -> tuple[str, ...]:
         timeout = max(self._timeout, CORPUS_TIMEOUT)
-        ask = partial(self._ask, largest=LARGEST_CORPUS, timeout=timeout)
-        reply: CorpusReply = self._loop.call(ask, CorpusReply, "GET", "/v1/corpus")
+        ask = partial(self._ask, largest=protocol.LARGEST_CORPUS, timeout=timeout)
+        reply: protocol.CorpusReply = self._loop.call(
+            ask, protocol.CorpusReply, "GET", "/v1/corpus"
+        )
         return reply.image_ids
 
-    def rank(self, searches: Sequence[Search], history: History, k: int) -> list[RankedList]:
+    def rank(
+        self, searches: Sequence[protocol.Search], history: protocol.History, k: int
+    ) -> list[protocol.RankedList]:
         """As `Ranker.rank`; more searches than a request may hold are sent in several."""
-        lists: list[RankedList] = []
+        lists: list[protocol.RankedList] = []
         for batch in batches(searches, self._batch_size(len(searches))):
-            lists += self.rank_once(RankRequest(searches=batch, history=history, k=k)).lists
+            lists += self.rank_once(
+                protocol.RankRequest(searches=batch, history=history, k=k)
+            ).lists
         return lists
 
-    def rank_once(self, request: RankRequest) -> RankReply:
+    def rank_once(self, request: protocol.RankRequest) -> protocol.RankReply:
         """One request, with what the server says of itself in its reply."""
         return self.ranking(request).result().reply
 
-    def ranking(self, request: RankRequest) -> Future[Answered]:
+    def ranking(self, request: protocol.RankRequest) -> Future[Answered]:
         """One request, which is under way when this returns."""
         return self._loop.start_task_soon(self._rank, request)
 
-    async def _rank(self, request: RankRequest) -> Answered:
+    async def _rank(self, request: protocol.RankRequest) -> Answered:
         begun = time.monotonic()
         ask = partial(self._ask, largest=largest_reply(request))
-        reply = await ask(RankReply, "POST", "/v1/rank", request)
+        reply = await ask(protocol.RankReply, "POST", "/v1/rank", request)
         for problem in contradictions(request, reply):
             raise self._broken("/v1/rank", problem)
         return Answered(reply, round(time.monotonic() - begun, 4))
 
-    def compose(self, queries: Sequence[ComposedQuery]) -> list[tuple[float, ...]] | None:
+    def compose(self, queries: Sequence[protocol.ComposedQuery]) -> list[tuple[float, ...]] | None:
         """The query vectors; None if the server does not give any."""
         size = self._batch_size(len(queries))
         vectors: list[tuple[float, ...]] = []
         for start in range(0, len(queries), size):
-            request = ComposeRequest(queries=tuple(queries[start : start + size]))
-            largest = SMALLEST_LIMIT + BYTES_OF_VECTOR * len(request.queries)
+            request = protocol.ComposeRequest(queries=tuple(queries[start : start + size]))
+            largest = protocol.SMALLEST_LIMIT + protocol.BYTES_OF_VECTOR * len(request.queries)
             ask = partial(self._ask, largest=largest)
             try:
-                reply = self._loop.call(ask, ComposeReply, "POST", "/v1/compose", request)
-            except RetrieverRefused as error:
+                reply = self._loop.call(ask, protocol.ComposeReply, "POST", "/v1/compose", request)
+            except protocol.RetrieverRefused as error:
                 if error.status == httpx.codes.NOT_FOUND:
                     return None
                 raise
@@ -198,7 +183,7 @@ class LiveRetriever:
         path: str,
         body: BaseModel | None = None,
         *,
-        largest: int = SMALLEST_LIMIT,
+        largest: int = protocol.SMALLEST_LIMIT,
         timeout: float | None = None,
     ) -> R:
         content = body.model_dump_json() if body else None
@@ -208,7 +193,7 @@ class LiveRetriever:
         try:
             return reply.model_validate_json(response.content)
         except ValidationError as error:
-            raise self._broken(path, ": ".join(first_error(error))) from error
+            raise self._broken(path, ": ".join(protocol.first_error(error))) from error
 
     def request(
         self,
@@ -218,7 +203,7 @@ class LiveRetriever:
         headers: Mapping[str, str] | None = None,
     ) -> httpx.Response:
         """Send any request whose answer may have as many bytes as an error."""
-        arguments = (method, path, content, headers or {}, SMALLEST_LIMIT, self._timeout)
+        arguments = (method, path, content, headers or {}, protocol.SMALLEST_LIMIT, self._timeout)
         return self._loop.call(self._send, *arguments)
 
     async def _send(
@@ -246,11 +231,11 @@ class LiveRetriever:
                             return await self._answer(request, path, largest)
                     return await self._answer(request, path, largest)
         except (TimeoutError, httpx.TimeoutException) as error:
-            raise RetrieverFaulty(
+            raise protocol.RetrieverFaulty(
                 self.url, "did not answer in time", "is the server overloaded?"
             ) from error
         except httpx.TransportError as error:
-            raise RetrieverUnavailable(
+            raise protocol.RetrieverUnavailable(
                 self.url, f"cannot be reached ({error})", "is the server running?"
             ) from error
 
@@ -277,33 +262,35 @@ class LiveRetriever:
 
     def _error_of(
         self, path: str, response: httpx.Response
-    ) -> RetrieverUnavailable | RetrieverRefused:
+    ) -> protocol.RetrieverUnavailable | protocol.RetrieverRefused:
         """The exception for an answer that is not a success."""
         where, what, remedy = path, f"answered {response.status_code}", ""
         with suppress(ValidationError):
-            problem = ErrorReply.model_validate_json(response.content).error
+            problem = protocol.ErrorReply.model_validate_json(response.content).error
             where = f"{path}: {problem.where}" if problem.where else path
             what, remedy = f"{problem.what} ({response.status_code})", problem.remedy
         where = f"{self.url}{where}"
         if response.is_client_error:
-            return RetrieverRefused(where, what, remedy, status=response.status_code)
-        return RetrieverUnavailable(where, what, remedy, retry_after=retry_after(response))
+            return protocol.RetrieverRefused(where, what, remedy, status=response.status_code)
+        return protocol.RetrieverUnavailable(where, what, remedy, retry_after=retry_after(response))
 
-    def _broken(self, path: str, what: str) -> RetrieverFaulty:
-        return RetrieverFaulty(
+    def _broken(self, path: str, what: str) -> protocol.RetrieverFaulty:
+        return protocol.RetrieverFaulty(
             f"{self.url}{path}", f"its answer breaks the protocol: {what}", "hsfiq retriever check"
         )
 
 
-def largest_reply(request: RankRequest) -> int:
+def largest_reply(request: protocol.RankRequest) -> int:
     """Bytes that the answer to a request may have."""
     n_images = sum(request.k + len(search.targets) for search in request.searches)
-    return SMALLEST_LIMIT + BYTES_OF_IMAGE * n_images
+    return protocol.SMALLEST_LIMIT + protocol.BYTES_OF_IMAGE * n_images
 
 
-def batches(searches: Sequence[Search], size: int) -> Iterator[tuple[Search, ...]]:
+def batches(
+    searches: Sequence[protocol.Search], size: int
+) -> Iterator[tuple[protocol.Search, ...]]:
     """At most `size` searches each; one with an image alone, since servers limit the bytes."""
-    batch: tuple[Search, ...] = ()
+    batch: tuple[protocol.Search, ...] = ()
     for search in searches:
         if batch and (len(batch) == size or search.images or batch[-1].images):
             yield batch
@@ -331,10 +318,10 @@ def checked_url(url: str) -> str:
 def retry_after(response: httpx.Response) -> float:
     """The header's seconds, within limits; 0 without it, or if it is a date."""
     seconds = response.headers.get("Retry-After", "")
-    return min(float(seconds), LONGEST_RETRY) if seconds.isdecimal() else 0.0
+    return min(float(seconds), protocol.LONGEST_RETRY) if seconds.isdecimal() else 0.0
 
 
-def contradictions(request: RankRequest, reply: RankReply) -> Iterator[str]:
+def contradictions(request: protocol.RankRequest, reply: protocol.RankReply) -> Iterator[str]:
     """How a reply contradicts its request."""
     if len(reply.lists) != len(request.searches):
         yield f"{len(reply.lists)} lists for {len(request.searches)} searches"

@@ -14,27 +14,8 @@ from typing import Any, Literal
 import httpx
 from pydantic import ValidationError
 
+from hsfiq.live import protocol
 from hsfiq.live.client import LiveRetriever
-from hsfiq.live.protocol import (
-    BYTES_OF_IMAGE,
-    LARGEST_IMAGE,
-    LONGEST_ID,
-    LONGEST_NAME,
-    SMALLEST_LIMIT,
-    ComposedQuery,
-    ErrorReply,
-    History,
-    RankedList,
-    RetrieverFaulty,
-    RetrieverRefused,
-    RetrieverUnavailable,
-    Search,
-    SystemDescription,
-    Turn,
-    as_base64,
-    corpus_sha256,
-    harmless,
-)
 
 # A picture for the rules about images, drawn without Pillow, which checking does not need.
 
@@ -85,7 +66,10 @@ class Subject:
     """The server, its corpus, and a few searches that it can answer."""
 
     def __init__(
-        self, retriever: LiveRetriever, system: SystemDescription, file_of: FileOf | None = None
+        self,
+        retriever: LiveRetriever,
+        system: protocol.SystemDescription,
+        file_of: FileOf | None = None,
     ) -> None:
         self.retriever = retriever
         self.file_of = file_of
@@ -95,21 +79,23 @@ class Subject:
         step = max(len(self.corpus) // N_SEARCHES, 1)
         self.references = [self.corpus[i * step % len(self.corpus)] for i in range(N_SEARCHES)]
         self.searches = [
-            Search(turns=(Turn(reference=reference, text=text),))
+            protocol.Search(turns=(protocol.Turn(reference=reference, text=text),))
             for reference, text in zip(self.references, TEXTS, strict=True)
         ]
         self.k = min(5, system.max_k, len(self.corpus))
         self.history = system.histories[0]
 
     @property
-    def several_turns(self) -> Search:
-        return Search(turns=tuple(turn for search in self.searches for turn in search.turns))
+    def several_turns(self) -> protocol.Search:
+        return protocol.Search(
+            turns=tuple(turn for search in self.searches for turn in search.turns)
+        )
 
     def require_two(self) -> None:
         if self.k < 2:
             raise NotTried("lists of two images are not possible")
 
-    def require_history(self, history: History) -> None:
+    def require_history(self, history: protocol.History) -> None:
         if history not in self.system.histories:
             raise NotTried(f"the server does not have the history {history}")
 
@@ -123,10 +109,10 @@ class Subject:
             name += "_"
         return name
 
-    def with_image(self, image_id: str, content: bytes) -> Search:
+    def with_image(self, image_id: str, content: bytes) -> protocol.Search:
         """A search whose reference is an image that it brings along."""
-        turn = Turn(reference=image_id, text=TEXTS[0])
-        return Search(turns=(turn,), images={image_id: as_base64(content)})
+        turn = protocol.Turn(reference=image_id, text=TEXTS[0])
+        return protocol.Search(turns=(turn,), images={image_id: protocol.as_base64(content)})
 
     def corpus_file(self) -> tuple[str, bytes]:
         """An image of the corpus and its file's content, which a search may bring along."""
@@ -136,11 +122,13 @@ class Subject:
             path = self.file_of(image_id)
             if path is None or path.suffix.lower() not in SENT_SUFFIXES:
                 continue
-            if path.stat().st_size <= LARGEST_IMAGE:
+            if path.stat().st_size <= protocol.LARGEST_IMAGE:
                 return image_id, path.read_bytes()
-        raise NotTried(f"--images has no JPEG or PNG of it with {LARGEST_IMAGE:,} bytes or fewer")
+        raise NotTried(
+            f"--images has no JPEG or PNG of it with {protocol.LARGEST_IMAGE:,} bytes or fewer"
+        )
 
-    def rank(self, *searches: Search, k: int | None = None) -> list[RankedList]:
+    def rank(self, *searches: protocol.Search, k: int | None = None) -> list[protocol.RankedList]:
         return self.retriever.rank(searches, self.history, k or self.k)
 
     def body(self, **changes: Any) -> dict[str, Any]:
@@ -173,7 +161,7 @@ def _corpus(subject: Subject) -> Iterator[str]:
         yield "an id comes twice"
     if len(subject.corpus) != corpus.size:
         yield f"{len(subject.corpus):,} ids, not {corpus.size:,}"
-    if corpus_sha256(subject.corpus) != corpus.sha256:
+    if protocol.corpus_sha256(subject.corpus) != corpus.sha256:
         yield f"the sha256 of the ids, each followed by a newline, is not {corpus.sha256[:12]}..."
 
 
@@ -205,8 +193,9 @@ def _list(subject: Subject) -> Iterator[str]:
 
 @rule(
     "limits",
-    f"the longest list comes in time, not compressed, in at most {SMALLEST_LIMIT // 1024} KiB and "
-    f"{BYTES_OF_IMAGE:,} bytes more for each image",
+    "the longest list comes in time, not compressed, in at most "
+    f"{protocol.SMALLEST_LIMIT // 1024} KiB and {protocol.BYTES_OF_IMAGE:,} bytes more "
+    "for each image",
 )
 def _limits(subject: Subject) -> Iterator[str]:
     k = min(subject.system.max_k, len(subject.corpus), LONGEST_TRIED_LIST)
@@ -327,7 +316,7 @@ def _images(subject: Subject) -> Iterator[str]:
 def _corpus_image(subject: Subject) -> Iterator[str]:
     subject.require_images()
     image_id, content = subject.corpus_file()
-    by_id = Search(turns=(Turn(reference=image_id, text=TEXTS[0]),))
+    by_id = protocol.Search(turns=(protocol.Turn(reference=image_id, text=TEXTS[0]),))
     expected, came = subject.rank(by_id, subject.with_image(subject.new_id("own"), content))
     if not are_alike(expected.scores, came.scores):
         yield f"{list(came.scores)} brought along, {list(expected.scores)} as {image_id}"
@@ -339,7 +328,7 @@ def _images_refused(subject: Subject) -> Iterator[str]:
     name, content = subject.new_id("own"), png()
     good = subject.with_image(name, content).model_dump()
     for wrong in (
-        {"images": {name: as_base64(content[: len(content) // 2])}},
+        {"images": {name: protocol.as_base64(content[: len(content) // 2])}},
         {"images": {name: "no base64"}},
         {"turns": subject.searches[0].model_dump()["turns"]},
         subject.with_image(subject.corpus[0], content).model_dump(),
@@ -409,7 +398,7 @@ def _other_path(subject: Subject) -> Iterator[str]:
 @rule("compose", "one vector for each query, all of one length")
 def _compose(subject: Subject) -> Iterator[str]:
     queries = [
-        ComposedQuery(reference=reference, text=text)
+        protocol.ComposedQuery(reference=reference, text=text)
         for reference, text in zip(subject.references, TEXTS, strict=True)
     ]
     vectors = subject.retriever.compose(queries)
@@ -431,7 +420,7 @@ def not_refused(response: httpx.Response, status: int) -> Iterator[str]:
     if response.status_code != status:
         yield f"{response.status_code}"
     try:
-        ErrorReply.model_validate_json(response.content)
+        protocol.ErrorReply.model_validate_json(response.content)
     except ValidationError:
         yield f'{response.status_code} without {{"error": {{"where", "what", "remedy"}}}}'
 
@@ -507,17 +496,18 @@ def check_conformance(retriever: LiveRetriever, file_of: FileOf | None = None) -
     """
     expected = (
         "GET /v1/system and /v1/corpus describe the system and its images; versions and names have "
-        f"{LONGEST_NAME} characters or fewer, ids {LONGEST_ID}, and none is a control character"
+        f"{protocol.LONGEST_NAME} characters or fewer, ids {protocol.LONGEST_ID}, "
+        "and none is a control character"
     )
     try:
         reachable = retriever.request("GET", "/v1/system")
-    except RetrieverFaulty as error:
+    except protocol.RetrieverFaulty as error:
         return Conformance(retriever.url, (Result("system", expected, str(error)),))
     if reachable.status_code == httpx.codes.SERVICE_UNAVAILABLE:
-        raise RetrieverUnavailable(retriever.url, "is still loading", "check again later")
+        raise protocol.RetrieverUnavailable(retriever.url, "is still loading", "check again later")
     try:
         subject = Subject(retriever, retriever.system(), file_of)
-    except (RetrieverRefused, RetrieverUnavailable, IndexError) as error:
+    except (protocol.RetrieverRefused, protocol.RetrieverUnavailable, IndexError) as error:
         return Conformance(retriever.url, (Result("system", expected, str(error)),))
     results = [Result("system", expected)]
     for name, expects, function in RULES:
@@ -527,8 +517,8 @@ def check_conformance(retriever: LiveRetriever, file_of: FileOf | None = None) -
 
 def tried(name: str, expected: str, function: Rule, subject: Subject) -> Result:
     try:
-        return Result(name, expected, harmless(next(function(subject), "")))
+        return Result(name, expected, protocol.harmless(next(function(subject), "")))
     except NotTried as reason:
         return Result(name, expected, not_tried=str(reason))
-    except (RetrieverRefused, RetrieverUnavailable) as error:
+    except (protocol.RetrieverRefused, protocol.RetrieverUnavailable) as error:
         return Result(name, expected, str(error))

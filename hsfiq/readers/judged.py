@@ -11,18 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple
 
 from hsfiq.errors import UnreadableInput
-from hsfiq.readers.files import (
-    SHEETS,
-    Place,
-    cell,
-    has_header,
-    numbered_lines,
-    outside_name,
-    read_rows,
-    read_text,
-    required,
-    rows_of,
-)
+from hsfiq.readers import files
 from hsfiq.readers.own_queries import LONGEST_PATH
 from hsfiq.readers.own_queries import is_column as is_own_column
 from hsfiq.text import first_few
@@ -188,7 +177,7 @@ def file_in(folder: Path, name: str) -> Path:
 
 
 def read_icir_rows(path: Path) -> Iterator[IcirRow]:
-    reader = csv.reader(StringIO(read_text(path), newline=""))
+    reader = csv.reader(StringIO(files.read_text(path), newline=""))
     for number, cells in enumerate(reader, start=1):
         if not cells or (number == 1 and cells[-1].strip() in HEADER):
             continue
@@ -246,8 +235,8 @@ def read_queries(path: Path) -> list[JudgedQuery]:
     """
     known = "query_id, group, cluster, text, reference"
     queries: dict[str, JudgedQuery] = {}
-    for row in read_rows(path, "query_id", is_query_column, known):
-        query_id = outside_name(required(row, "query_id"))
+    for row in files.read_rows(path, "query_id", is_query_column, known):
+        query_id = files.outside_name(files.required(row, "query_id"))
         if query_id in queries:
             raise row.wrong(f"query {query_id!r} occurs twice")
         group = optional(row, "group")
@@ -262,16 +251,16 @@ def is_query_column(name: str) -> bool:
     return name in QUERY_COLUMNS or is_own_column(name)
 
 
-def optional(row: Place, name: str) -> str:
-    return outside_name(cell(row, name), LONGEST_PATH) if name in row.value else ""
+def optional(row: files.Place, name: str) -> str:
+    return files.outside_name(files.cell(row, name), LONGEST_PATH) if name in row.value else ""
 
 
 def read_databases(path: Path) -> dict[str, frozenset[str]]:
     """Read `image_id` and, where the queries have groups, `group`: the candidates by group."""
     images: defaultdict[str, set[str]] = defaultdict(set)
     known = ", ".join(DATABASE_COLUMNS)
-    for row in read_rows(path, "image_id", DATABASE_COLUMNS.__contains__, known):
-        image = outside_name(required(row, "image_id"), LONGEST_PATH)
+    for row in files.read_rows(path, "image_id", DATABASE_COLUMNS.__contains__, known):
+        image = files.outside_name(files.required(row, "image_id"), LONGEST_PATH)
         images[optional(row, "group")].add(image)
     if not images:
         raise UnreadableInput(str(path), "holds no image")
@@ -280,25 +269,25 @@ def read_databases(path: Path) -> dict[str, frozenset[str]]:
 
 def read_judgements(path: Path) -> Iterator[Judgement]:
     """Read a table of `query_id`, `image_id`, `grade`, or TREC qrels: `query 0 image grade`."""
-    if path.suffix.lower() in (".csv", ".tsv", ".jsonl", ".parquet", *SHEETS):
+    if path.suffix.lower() in (".csv", ".tsv", ".jsonl", ".parquet", *files.SHEETS):
         yield from read_judgement_table(path)
     else:
         yield from read_trec(path)
 
 
 def read_judgement_table(path: Path) -> Iterator[Judgement]:
-    for row in rows_of(path, "query_id"):
+    for row in files.rows_of(path, "query_id"):
         row.only(*JUDGEMENT_COLUMNS)
         yield Judgement(
             row.where,
-            outside_name(required(row, "query_id")),
-            outside_name(required(row, "image_id"), LONGEST_PATH),
-            grade_of(str(required(row, "grade").value), row.where),
+            files.outside_name(files.required(row, "query_id")),
+            files.outside_name(files.required(row, "image_id"), LONGEST_PATH),
+            grade_of(str(files.required(row, "grade").value), row.where),
         )
 
 
 def read_trec(path: Path) -> Iterator[Judgement]:
-    for number, line in numbered_lines(read_text(path)):
+    for number, line in files.numbered_lines(files.read_text(path)):
         where = f"{path}: line {number}"
         fields = line.split()
         if len(fields) != TREC_FIELDS:
@@ -374,7 +363,7 @@ def read_labelled_queries(path: Path, label: str | None) -> list[LabelledQuery]:
 def read_ids(path: Path) -> list[LabelledQuery]:
     return [
         LabelledQuery(f"{path}: line {number}", line.strip(), None, None, None)
-        for number, line in numbered_lines(read_text(path))
+        for number, line in files.numbered_lines(files.read_text(path))
     ]
 
 
@@ -382,12 +371,12 @@ def read_table(path: Path) -> list[LabelledQuery]:
     columns = (*ID_COLUMNS, *TEXT_COLUMNS)
     key = columns[0]
     if path.suffix.lower() in (".csv", ".tsv"):
-        text = read_text(path)
-        key = next((name for name in columns if has_header(text, name)), key)
-    return [read_row(row) for row in rows_of(path, key)]
+        text = files.read_text(path)
+        key = next((name for name in columns if files.has_header(text, name)), key)
+    return [read_row(row) for row in files.rows_of(path, key)]
 
 
-def read_row(row: Place) -> LabelledQuery:
+def read_row(row: files.Place) -> LabelledQuery:
     query_id = first_of(row, ID_COLUMNS)
     reference = first_of(row, REFERENCE_COLUMNS)
     text = first_of(row, TEXT_COLUMNS)
@@ -397,9 +386,9 @@ def read_row(row: Place) -> LabelledQuery:
     return LabelledQuery(row.where, query_id, stem, text, first_of(row, LABEL_COLUMNS))
 
 
-def first_of(row: Place, names: tuple[str, ...]) -> str | None:
+def first_of(row: files.Place, names: tuple[str, ...]) -> str | None:
     """The first of the columns that the row has."""
     for name in names:
         if name in row.value:
-            return outside_name(cell(row, name), LONGEST_PATH)
+            return files.outside_name(files.cell(row, name), LONGEST_PATH)
     return None

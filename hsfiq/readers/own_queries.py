@@ -17,17 +17,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from hsfiq.errors import HsfiqError, InvalidRecord, UnreadableInput
-from hsfiq.readers.files import (
-    ErrorList,
-    Place,
-    cell,
-    columns_of,
-    is_absent,
-    outside_name,
-    read_rows,
-    required,
-    rows_of,
-)
+from hsfiq.readers import files
 from hsfiq.records import OwnQuery
 from hsfiq.text import is_blank, joined
 
@@ -53,10 +43,10 @@ class WrongRow(NamedTuple):
 
     errors: Sequence[HsfiqError]
     columns: Sequence[str]
-    row: Place
+    row: files.Place
 
 
-ImageId = Callable[[Place, str], str]
+ImageId = Callable[[files.Place, str], str]
 """The id of the image that a cell names; `UnreadableInput` if there is none."""
 
 
@@ -73,14 +63,14 @@ def read(
         return queries_of(path, mapped_rows(path, columns), image_id)
     captions = CAPTIONS if path.suffix.lower() in (".jsonl", ".parquet") else "caption_1, ..."
     known = ", ".join((*COLUMNS, captions))
-    rows = queries_of(path, read_rows(path, "query_id", is_column, known), image_id)
+    rows = queries_of(path, files.read_rows(path, "query_id", is_column, known), image_id)
     if not rows:
         raise UnreadableInput(str(path), "holds no query")
     return rows
 
 
 def queries_of(
-    path: Path, rows: Iterable[Place], image_id: ImageId
+    path: Path, rows: Iterable[files.Place], image_id: ImageId
 ) -> list[PlacedQuery | WrongRow]:
     """Read the rows of a file, with our columns."""
     reader = RowReader(path, image_id)
@@ -89,7 +79,7 @@ def queries_of(
 
 def require_sound(rows: Sequence[PlacedQuery | WrongRow]) -> None:
     """Raise `FileErrors` with the errors of all wrong rows."""
-    errors = ErrorList()
+    errors = files.ErrorList()
     for row in rows:
         for error in row.errors if isinstance(row, WrongRow) else ():
             errors.add(error)
@@ -139,21 +129,21 @@ def named_columns(options: Sequence[str]) -> dict[str, str]:
     return columns
 
 
-def mapped_rows(path: Path, columns: Mapping[str, str]) -> list[Place]:
+def mapped_rows(path: Path, columns: Mapping[str, str]) -> list[files.Place]:
     """The rows of a table with our columns; `columns` has their names in the file.
 
     Without a column of ids, the rows are numbered: q01, q02, ...
     """
-    missing = set(columns.values()) - set(columns_of(path))
+    missing = set(columns.values()) - set(files.columns_of(path))
     if missing:
         raise UnreadableInput(str(path), f"there is no column {min(missing)!r}")
     rows = [
-        Place(
+        files.Place(
             {ours: row.value[theirs] for ours, theirs in columns.items() if theirs in row.value}
             | {name: row.value[name] for name in row.value if is_caption(name)},
             row.where,
         )
-        for row in rows_of(path, next(iter(columns.values())))
+        for row in files.rows_of(path, next(iter(columns.values())))
     ]
     if not rows:
         raise UnreadableInput(str(path), "holds no query")
@@ -186,14 +176,14 @@ class RowReader:
         self.errors: list[HsfiqError] = []
         self.columns: list[str] = []
 
-    def read(self, row: Place) -> PlacedQuery | WrongRow:
+    def read(self, row: files.Place) -> PlacedQuery | WrongRow:
         self.errors, self.columns = [], []
         query = self.query(row)
         if query is None:
             return WrongRow(self.errors, self.columns, row)
         return PlacedQuery(row.where, query)
 
-    def query(self, row: Place) -> OwnQuery | None:
+    def query(self, row: files.Place) -> OwnQuery | None:
         """The query of a row; None if a cell is wrong."""
         query_id = self.sound("query_id", lambda: self.new_id(row), "")
         captions: tuple[str, ...] = self.sound("captions", lambda: read_captions(row), ())
@@ -227,43 +217,43 @@ class RowReader:
             self.columns.append(column)
             return otherwise
 
-    def new_id(self, row: Place) -> str:
-        query_id = outside_name(required(row, "query_id"))
+    def new_id(self, row: files.Place) -> str:
+        query_id = files.outside_name(files.required(row, "query_id"))
         if query_id in self.first:
             where = self.first[query_id].removeprefix(f"{self.path}: ")
             raise row.wrong(f"query {query_id!r} occurs twice (first in {where})")
         self.first[query_id] = row.where
         return query_id
 
-    def image(self, row: Place, name: str) -> str | None:
+    def image(self, row: files.Place, name: str) -> str | None:
         written = label(row, name, LONGEST_PATH)
-        return None if written is None else self.image_id(cell(row, name), written)
+        return None if written is None else self.image_id(files.cell(row, name), written)
 
 
-def label(row: Place, name: str, longest: int = LONGEST_LABEL) -> str | None:
-    return outside_name(cell(row, name), longest) if name in row.value else None
+def label(row: files.Place, name: str, longest: int = LONGEST_LABEL) -> str | None:
+    return files.outside_name(files.cell(row, name), longest) if name in row.value else None
 
 
-def read_text_of(row: Place, captions: Sequence[str]) -> str:
-    return shown_text(cell(row, "text")) if "text" in row.value else joined(captions)
+def read_text_of(row: files.Place, captions: Sequence[str]) -> str:
+    return shown_text(files.cell(row, "text")) if "text" in row.value else joined(captions)
 
 
 LONGEST_PATH = 1_000
 """Characters of an image's name as written; its path below the image folder may be shorter."""
 
 
-def read_captions(row: Place) -> tuple[str, ...]:
+def read_captions(row: files.Place) -> tuple[str, ...]:
     """The captions that are not blank, in order."""
     numbered = sorted(
         (int(match[1]), name) for name in row.value if (match := CAPTION.fullmatch(name))
     )
-    places = [cell(row, name) for _, name in numbered]
+    places = [files.cell(row, name) for _, name in numbered]
     if CAPTIONS in row.value:
-        places += cell(row, CAPTIONS).list()
-    return tuple(shown_text(place) for place in places if not is_absent(place.value))
+        places += files.cell(row, CAPTIONS).list()
+    return tuple(shown_text(place) for place in places if not files.is_absent(place.value))
 
 
-def shown_text(place: Place) -> str:
+def shown_text(place: files.Place) -> str:
     text = place.text()
     if is_blank(text):
         raise place.wrong("holds only blanks", "write a text, or leave it empty")

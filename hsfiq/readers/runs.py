@@ -11,20 +11,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from hsfiq.errors import InvalidRecord, UnreadableInput
-from hsfiq.readers.files import (
-    Place,
-    cell,
-    csv_rows,
-    has_header,
-    is_sheet,
-    kind,
-    numbered_lines,
-    outside_name,
-    parse_json,
-    read_text,
-    required,
-    sheet_rows,
-)
+from hsfiq.readers import files
 from hsfiq.records import RankedList
 from hsfiq.text import has_control_character
 
@@ -59,7 +46,7 @@ def read(path: Path, system: str | None = None) -> list[PlacedList]:
     `system` replaces the system's name in the file; it is needed if the file has none.
     """
     if system is not None:
-        system_name(Place(system, "--system"))
+        system_name(files.Place(system, "--system"))
     lists = lists_in(path, system)
     for where, ranked in lists:
         if not ranked.system:
@@ -71,23 +58,25 @@ def read(path: Path, system: str | None = None) -> list[PlacedList]:
 
 def lists_in(path: Path, system: str | None = None) -> list[PlacedList]:
     """The lists of a file; a system without a name is ""."""
-    if is_sheet(path):
-        lists = read_table(sheet_rows(path, "query_id"), system)
+    if files.is_sheet(path):
+        lists = read_table(files.sheet_rows(path, "query_id"), system)
         refuse_repeated(lists)
         return not_empty(lists, path)
-    return lists_in_text(read_text(path), path, system)
+    return lists_in_text(files.read_text(path), path, system)
 
 
 def lists_in_text(text: str, path: Path, system: str | None = None) -> list[PlacedList]:
     if not text.strip():
         raise UnreadableInput(str(path), "the run is empty")
     if is_object(text):
-        lists = read_object(Place(parse_json(text, str(path)), f"{path}: ").items(), system)
+        lists = read_object(
+            files.Place(files.parse_json(text, str(path)), f"{path}: ").items(), system
+        )
         return not_empty(lists, path)
     if text.lstrip().startswith("{"):
         lists = read_jsonl(text, path, system)
-    elif has_header(text, "query_id"):
-        lists = read_table(csv_rows(text, path, "query_id"), system)
+    elif files.has_header(text, "query_id"):
+        lists = read_table(files.csv_rows(text, path, "query_id"), system)
     else:
         lists = read_trec(text, path, system)
     refuse_repeated(lists)
@@ -112,13 +101,13 @@ def is_jsonl(text: str) -> bool:
 
 
 def read_object(
-    members: Iterable[tuple[str, Place]], system: str | None = None
+    members: Iterable[tuple[str, files.Place]], system: str | None = None
 ) -> list[PlacedList]:
     """The lists of {query id: [image ids]}, which does not name its system."""
     return [make(place.where, query_id, system, outside_ids(place)) for query_id, place in members]
 
 
-def system_name(place: Place) -> str:
+def system_name(place: files.Place) -> str:
     """A system's name, which is printed in lines, on pages and in file names."""
     name = place.name()
     if has_control_character(name):
@@ -126,25 +115,25 @@ def system_name(place: Place) -> str:
     return name
 
 
-def outside_ids(place: Place) -> tuple[str, ...]:
+def outside_ids(place: files.Place) -> tuple[str, ...]:
     """The ids in a list, any of which may be written as an integer."""
     if place.holds_names():
         return tuple(place.value)
     return tuple(outside_id(image) for image in place.list())
 
 
-def outside_id(place: Place) -> str:
+def outside_id(place: files.Place) -> str:
     """An id, which may be written as an integer."""
     if isinstance(place.value, int):
-        return Place(str(place.integer()), place.where).name()
+        return files.Place(str(place.integer()), place.where).name()
     return place.name()
 
 
 def read_jsonl(text: str, path: Path, system: str | None) -> list[PlacedList]:
     lists = []
-    for number, line in numbered_lines(text):
+    for number, line in files.numbered_lines(text):
         where = f"{path}: line {number}"
-        place = Place(parse_json(line, str(path), number), where)
+        place = files.Place(files.parse_json(line, str(path), number), where)
         place.only(*JSONL_KEYS)
         scores = place.value.get("scores")
         own = place.value.get("system")
@@ -163,7 +152,7 @@ def read_jsonl(text: str, path: Path, system: str | None) -> list[PlacedList]:
 def read_trec(text: str, path: Path, system: str | None) -> list[PlacedList]:
     """Read six columns per line and sort each query's lines by rank."""
     rows = Rows(list)
-    for number, line in numbered_lines(text):
+    for number, line in files.numbered_lines(text):
         where = f"{path}: line {number}"
         fields = line.split()
         if len(fields) != TREC_FIELDS:
@@ -173,21 +162,23 @@ def read_trec(text: str, path: Path, system: str | None) -> list[PlacedList]:
                 "use a TREC run, JSONL, CSV with column names or {query id: [image ids]}",
             )
         query_id, _, image, rank, score, tag = fields
-        name = system or system_name(Place(tag, where))
+        name = system or system_name(files.Place(tag, where))
         rows[query_id, name].append(
             RankedImage(rank_of(rank, where), image, number_of(score, where), where)
         )
     return ranked_lists(rows)
 
 
-def read_table(table: Iterable[Place], system: str | None) -> list[PlacedList]:
+def read_table(table: Iterable[files.Place], system: str | None) -> list[PlacedList]:
     """Read one image per row and sort each query's rows by rank."""
     rows = Rows(list)
     for place in table:
         place.only(*CSV_COLUMNS)
-        query_id, image = (outside_name(required(place, key)) for key in ("query_id", "image_id"))
-        own = outside_name(cell(place, "system")) if "system" in place.value else ""
-        rank = rank_of(required(place, "rank").text().strip(), place.where)
+        query_id, image = (
+            files.outside_name(files.required(place, key)) for key in ("query_id", "image_id")
+        )
+        own = files.outside_name(files.cell(place, "system")) if "system" in place.value else ""
+        rank = rank_of(files.required(place, "rank").text().strip(), place.where)
         score = place.value.get("score")
         rows[query_id, system or own].append(
             RankedImage(
@@ -201,14 +192,14 @@ def rank_of(rank: str, where: str) -> int:
     try:
         return int(rank)
     except ValueError as error:
-        raise UnreadableInput(where, f"rank {kind(rank)} is not a whole number") from error
+        raise UnreadableInput(where, f"rank {files.kind(rank)} is not a whole number") from error
 
 
 def number_of(score: str, where: str) -> float:
     try:
-        return Place(float(score), where).number()
+        return files.Place(float(score), where).number()
     except ValueError as error:
-        raise UnreadableInput(where, f"score {kind(score)} is not a number") from error
+        raise UnreadableInput(where, f"score {files.kind(score)} is not a number") from error
 
 
 def ranked_lists(rows: Rows) -> list[PlacedList]:
@@ -285,11 +276,11 @@ class Run:
 
 
 def read_run(path: Path) -> Run:
-    text = "" if is_sheet(path) else read_text(path)
+    text = "" if files.is_sheet(path) else files.read_text(path)
     if not is_object(text):
-        lists = lists_in(path) if is_sheet(path) else lists_in_text(text, path)
+        lists = lists_in(path) if files.is_sheet(path) else lists_in_text(text, path)
         return Run(path, "other", tuple(lists))
-    top = Place(parse_json(text, str(path)), f"{path}: ")
+    top = files.Place(files.parse_json(text, str(path)), f"{path}: ")
     members = dict(top.items())
     # A query's id may be any text, but only queries have lists.
     about = {key for key in ("version", "metric") if not isinstance(top.value.get(key, []), list)}
@@ -298,16 +289,17 @@ def read_run(path: Path) -> Run:
     return Run(path, "object", tuple(not_empty(lists, path)), metric)
 
 
-def read_about(top: Place) -> CirrMetric:
+def read_about(top: files.Place) -> CirrMetric:
     """The metric of a file for CIRR's server, which must name the right release."""
     version, metric = top.key("version"), top.key("metric")
     if version.value != VERSION:
         raise version.wrong(
-            f"{kind(version.value)} is not {VERSION!r}", "make the lists with CIRR's release rc2"
+            f"{files.kind(version.value)} is not {VERSION!r}",
+            "make the lists with CIRR's release rc2",
         )
     known = next((name for name in METRICS if name == metric.value), None)
     if known is None:
-        raise metric.wrong(f"{kind(metric.value)} is not one of {', '.join(METRICS)}")
+        raise metric.wrong(f"{files.kind(metric.value)} is not one of {', '.join(METRICS)}")
     return known
 
 

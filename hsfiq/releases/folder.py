@@ -23,20 +23,7 @@ from hsfiq.kinds.rows import Part
 from hsfiq.kinds.tables import Table
 from hsfiq.readers.files import Place
 from hsfiq.readers.files import kind as found
-from hsfiq.releases.untrusted import (
-    REGULAR_ALONE,
-    ROWS_AT_ONCE,
-    bounded_json,
-    files_in,
-    is_inside,
-    is_list,
-    is_text,
-    read_bounded_json,
-    require_regular_files,
-    shortened,
-    table_problem,
-    unopened,
-)
+from hsfiq.releases import untrusted
 from hsfiq.study.filters import NamedFilter
 from hsfiq.study.publication import ADDED, AnalysisPlan, LeftOut, Publication, plan_errors
 from hsfiq.study.recruiting import Mode
@@ -74,7 +61,7 @@ def manifest_of(folder: Path, keys: Mapping[str, type] = OUR_KEYS) -> dict[str, 
     if not path.is_file():
         what = "is not a regular file" if path.exists() else "there is no such file"
         raise UnreadableInput(path, what, NAME_A_RELEASE)
-    manifest = bounded_json(path)
+    manifest = untrusted.bounded_json(path)
     if not isinstance(manifest, dict):
         raise UnreadableInput(path, "is not a JSON object", NAME_A_RELEASE)
     for key, kind in keys.items():
@@ -104,7 +91,7 @@ def require_manifest(folder: Path) -> dict[str, Any]:
     """
     path = folder / MANIFEST
     if path.is_symlink():
-        raise UnreadableInput(path, "is a symbolic link", REGULAR_ALONE)
+        raise UnreadableInput(path, "is a symbolic link", untrusted.REGULAR_ALONE)
     manifest = manifest_of(folder)
     require_shape(manifest, path)
     return manifest
@@ -252,7 +239,7 @@ def one_of(*values: str) -> Shape:
 
 
 def inside(place: Place) -> None:
-    if not is_inside(place.value):
+    if not untrusted.is_inside(place.value):
         raise place.wrong(f"{found(place.value)} does not name a file inside the release's folder")
 
 
@@ -696,7 +683,7 @@ class ReleaseFolder:
         with pq.ParquetFile(self.path / f"{table}.parquet") as file:
             chosen = [name for name in columns if name in file.schema_arrow.names]
             for rows in file.iter_batches(
-                ROWS_AT_ONCE,
+                untrusted.ROWS_AT_ONCE,
                 columns=chosen if columns else None,
                 use_threads=file.metadata.num_rows > FEW_ROWS,
             ):
@@ -712,14 +699,14 @@ def open_release(path: Path) -> ReleaseFolder:
             a release never has, such as links or names of files outside the folder.
     """
     manifest = require_manifest(path)
-    require_regular_files(path)
+    untrusted.require_regular_files(path)
     kind = RELEASE_KINDS.get(manifest["kind"])
     if kind is None:
         known = ", ".join(RELEASE_KINDS)
         what = f"kind {manifest['kind'][:40]!r} is not known; there are {known}"
         raise UnreadableInput(str(path / MANIFEST), what, "use a newer hsfiq")
-    files = [file for file in files_in(path) if file.suffix == ".parquet"]
-    unopened_files = unopened(files)
+    files = [file for file in untrusted.files_in(path) if file.suffix == ".parquet"]
+    unopened_files = untrusted.unopened(files)
     tables = {}
     broken = {
         file.relative_to(path).with_suffix("").as_posix(): problem
@@ -729,7 +716,7 @@ def open_release(path: Path) -> ReleaseFolder:
         file = path / f"{name}.parquet"
         if not file.is_file() or file in unopened_files:
             continue
-        problem = table_problem(file)
+        problem = untrusted.table_problem(file)
         if problem is None:
             tables[name] = table
         else:
@@ -748,16 +735,16 @@ def require_readable(path: Path) -> None:
     """
     if not (path / MANIFEST).exists():
         return
-    require_regular_files(path)
-    manifest = read_bounded_json(path / MANIFEST)
+    untrusted.require_regular_files(path)
+    manifest = untrusted.read_bounded_json(path / MANIFEST)
     kind = RELEASE_KINDS.get(str(manifest.get("kind"))) if isinstance(manifest, dict) else None
     described = kind.all_tables() if kind else {}
     known = described or {table for kind in RELEASE_KINDS.values() for table in kind.schemas()}
     files = {name: path / f"{name}.parquet" for name in sorted(known)}
     files = {name: file for name, file in files.items() if file.is_file()}
-    unopened_files = unopened(list(files.values()))
+    unopened_files = untrusted.unopened(list(files.values()))
     for name, file in files.items():
-        problem = unopened_files.get(file) or table_problem(file)
+        problem = unopened_files.get(file) or untrusted.table_problem(file)
         if problem is None and name in described:
             with pq.ParquetFile(file) as opened:
                 problem = unlike(opened.schema_arrow, described[name])
@@ -772,7 +759,8 @@ def unlike(schema: pa.Schema, table: Table) -> str | None:
         if known and not is_like(field.type, table[field.name].arrow_type):
             return f"column {field.name} is {field.type}, and not {table[field.name].type_name}"
         if not known and not is_ours(field.type):
-            return f"column {shortened(field.name)} is {field.type}, which no column of ours is"
+            name = untrusted.shortened(field.name)
+            return f"column {name} is {field.type}, which no column of ours is"
     return None
 
 
@@ -789,7 +777,7 @@ def is_number(kind: pa.DataType) -> bool:
     return pa.types.is_floating(kind) or pa.types.is_integer(kind)
 
 
-CLASSES = (is_text, is_content, is_number, pa.types.is_boolean, pa.types.is_timestamp)
+CLASSES = (untrusted.is_text, is_content, is_number, pa.types.is_boolean, pa.types.is_timestamp)
 
 
 def is_like(kind: Any, ours: Any) -> bool:
@@ -798,6 +786,6 @@ def is_like(kind: Any, ours: Any) -> bool:
         kind = kind.value_type
     if pa.types.is_null(kind):
         return True
-    if is_list(ours):
-        return is_list(kind) and is_like(kind.value_type, ours.value_type)
+    if untrusted.is_list(ours):
+        return untrusted.is_list(kind) and is_like(kind.value_type, ours.value_type)
     return any(is_of(ours) and is_of(kind) for is_of in CLASSES)

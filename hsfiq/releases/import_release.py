@@ -19,33 +19,9 @@ from hsfiq.answer_rules import ImageState, ImageStates
 from hsfiq.collect.answers import count_stored_answers
 from hsfiq.collect.searches import OF_QUERY
 from hsfiq.collect.studies import find_study
+from hsfiq.db import search_tables, tables
 from hsfiq.db.engine import added
-from hsfiq.db.search_tables import (
-    ImportedSearch,
-    Reason,
-    SearchEnding,
-    SearchFeedback,
-    SearchList,
-    SearchTurn,
-    StruckText,
-    StudyRetriever,
-)
 from hsfiq.db.source_tables import Dataset, Image, Query, System, Triplet
-from hsfiq.db.tables import (
-    Check,
-    CheckAnswer,
-    Form,
-    FurtherSet,
-    Pair,
-    Participant,
-    Question,
-    QuestionnaireAnswers,
-    Response,
-    RetrievedImage,
-    RetrievedSet,
-    Study,
-    TextVersion,
-)
 from hsfiq.db.types import Base
 from hsfiq.errors import NothingToDo, UnreadableInput
 from hsfiq.kinds import Kind
@@ -57,26 +33,9 @@ from hsfiq.releases.searches import retriever_of, searches_in
 from hsfiq.releases.untrusted import shortened
 from hsfiq.releases.verify import HPFIQ, text_versions, users_in, verify
 from hsfiq.releases.verify_rows import STRUCK
-from hsfiq.study.config import (
-    CHOSEN_BY,
-    Design,
-    Presentation,
-    Questionnaire,
-    StudyConfig,
-    config_of,
-    is_study_name,
-    stored_config,
-)
+from hsfiq.study import config, publication
 from hsfiq.study.design import PUBLISHED_IMAGE_PATH
 from hsfiq.study.instrument import LABELS, ExtraQuestion, Wording, wording_errors
-from hsfiq.study.publication import (
-    KEY,
-    OPENED_AT,
-    AnalysisPlan,
-    Earlier,
-    Publication,
-    publication_errors,
-)
 from hsfiq.study.searches import store_search_items
 from hsfiq.text import count_text
 
@@ -212,7 +171,7 @@ MOST_PAIRS = 500
 class Items:
     """The queries, sets and pairs of a study that is being restored; pairs have their numbers."""
 
-    def __init__(self, session: Session, study: Study) -> None:
+    def __init__(self, session: Session, study: tables.Study) -> None:
         self.session, self.study = session, study
         self.datasets: dict[str, Dataset] = {}
         self.images: dict[tuple[int, str], int] = {}
@@ -317,7 +276,7 @@ class Items:
         for query, last in highest.items():
             for number in range(last + 1):
                 if f"{query}/{number}" not in self.pairs:
-                    pair = Pair(study_id=self.study.id, query_id=self.queries[query].id)
+                    pair = tables.Pair(study_id=self.study.id, query_id=self.queries[query].id)
                     self.pairs[f"{query}/{number}"] = added(self.session, pair).id
 
     def order_in_pair(
@@ -341,7 +300,7 @@ class Items:
         return order
 
     def _fill(self, pair: int, query: int, keys: Sequence[int]) -> None:
-        row = self.session.get_one(Pair, pair)
+        row = self.session.get_one(tables.Pair, pair)
         row.first_id = keys[0] if keys else None
         row.second_id = keys[1] if len(keys) > 1 else None
         self.session.flush()
@@ -350,7 +309,7 @@ class Items:
             for place, key in enumerate(keys[IN_PAIR:], start=IN_PAIR)
         ]
         if further:
-            self.session.execute(insert(FurtherSet), further)
+            self.session.execute(insert(tables.FurtherSet), further)
 
     def _set(self, query: str, row: Row) -> int:
         owner, dataset = self.queries[query], self.dataset_of(query)
@@ -359,9 +318,9 @@ class Items:
             raise ValueError(f"set {row['set_id']} has no image")
         key = (owner.id, self._system(row["system"]), images)
         if key not in self.sets:
-            own = added(self.session, RetrievedSet(query_id=key[0], system_id=key[1]))
+            own = added(self.session, tables.RetrievedSet(query_id=key[0], system_id=key[1]))
             self.sets[key] = own.id
-            self.session.execute(insert(RetrievedImage), [
+            self.session.execute(insert(tables.RetrievedImage), [
                 {"set_id": own.id, "rank": rank, "image_id": image}
                 for rank, image in enumerate(images)
             ])  # fmt: skip
@@ -379,7 +338,9 @@ class Items:
 
     def _add_retriever(self, entry: Row) -> None:
         system = self._system(entry["system"])
-        if system is not None and not self.session.get(StudyRetriever, (self.study.id, system)):
+        if system is not None and not self.session.get(
+            search_tables.StudyRetriever, (self.study.id, system)
+        ):
             row = retriever_of(entry, study=self.study.id, system=system)
             self.session.add(row)
             self.session.flush()
@@ -422,11 +383,11 @@ class SearchRestorer:
         turns = self.turns.of(row["question_id"])
         dataset = self.items.dataset_of(row["query_id"])
         self.items.search_with(row["item_id"], [row[f"system{end}"] for end in self.ends])
-        self.add(ImportedSearch, [{
+        self.add(search_tables.ImportedSearch, [{
             "question_id": question, "place": row["session_place"], "uploaded": row["uploaded"],
             "repeats": [turn["turn"] for turn in turns if turn["repeats"]],
         }])  # fmt: skip
-        self.add(SearchEnding, list(self.ending(question, dataset, row)))
+        self.add(search_tables.SearchEnding, list(self.ending(question, dataset, row)))
         if turns:
             self.restore_turns(question, dataset, turns)
 
@@ -451,17 +412,19 @@ class SearchRestorer:
 
     def restore_turns(self, question: int, dataset: int, turns: Sequence[Row]) -> None:
         keys = self.session.scalars(
-            insert(SearchTurn).returning(SearchTurn.id, sort_by_parameter_order=True),
+            insert(search_tables.SearchTurn).returning(
+                search_tables.SearchTurn.id, sort_by_parameter_order=True
+            ),
             [self.turn(question, dataset, turn) for turn in turns],
         ).all()
         by_key = list(zip(keys, turns, strict=True))
-        self.add(SearchList, [
+        self.add(search_tables.SearchList, [
             listed for key, turn in by_key for listed in self.lists(key, dataset, turn)
         ])  # fmt: skip
-        self.add(SearchFeedback, [
+        self.add(search_tables.SearchFeedback, [
             self.feedback(key, turn) for key, turn in by_key if turn["given_at"] is not None
         ])  # fmt: skip
-        self.add(StruckText, [
+        self.add(search_tables.StruckText, [
             {"turn_id": key, "struck_at": UNKNOWN_TIME} for key, turn in by_key if turn["struck"]
         ])  # fmt: skip
 
@@ -508,7 +471,7 @@ class SearchRestorer:
         }
 
 
-def reason_of(row: Row) -> Reason | None:
+def reason_of(row: Row) -> search_tables.Reason | None:
     if row["ended_at"] is None:
         return None
     if row["declared_id"] is not None:
@@ -522,31 +485,31 @@ FACTS = ("design", "source_sha256")
 SOURCE = ("name", "version", "filters", "content_sha256")
 
 
-def restored_study(session: Session, release: ReleaseFolder, name: str, k: int) -> Study:
+def restored_study(session: Session, release: ReleaseFolder, name: str, k: int) -> tables.Study:
     """A closed study with the release's instrument and texts, and no question yet.
 
     `k` is the number of images in its sets. Releases say neither how many forms a participant was
     to have nor how questions were drawn: those settings are the standard ones.
     """
     manifest = release.manifest
-    config = config_of_release(release, name, k)
-    design = stored_config(config)
+    restored = config_of_release(release, name, k)
+    design = config.stored_config(restored)
     if manifest.get("origin") == "imported":  # only what was stated of its releases
         design = {name: design[name] for name in ("release", ANALYSIS)}
-    chosen = {CHOSEN_BY: manifest[CHOSEN_BY]} if CHOSEN_BY in manifest else {}
-    chosen[OPENED_AT] = (manifest.get(ANALYSIS) or {}).get(OPENED_AT)
-    study = Study(
+    chosen = {config.CHOSEN_BY: manifest[config.CHOSEN_BY]} if config.CHOSEN_BY in manifest else {}
+    chosen[publication.OPENED_AT] = (manifest.get(ANALYSIS) or {}).get(publication.OPENED_AT)
+    study = tables.Study(
         name=name,
         title=manifest.get("title") or name,
         guidelines="",
         consent="",
         status="closed",
         origin=manifest.get("origin", "imported"),
-        kind=config.design.kind,
+        kind=restored.design.kind,
         k=k,
         ties_allowed=bool(manifest.get("ties_allowed")),
-        forms_per_participant=config.design.forms_per_participant,
-        design=design | chosen | {KEY: asdict(earlier_in(release))},
+        forms_per_participant=restored.design.forms_per_participant,
+        design=design | chosen | {publication.KEY: asdict(earlier_in(release))},
         image_path=image_path_in(release.path),
         source_sha256=manifest["content_sha256"],
     )
@@ -556,7 +519,7 @@ def restored_study(session: Session, release: ReleaseFolder, name: str, k: int) 
     return study
 
 
-def config_of_release(release: ReleaseFolder, name: str, k: int) -> StudyConfig:
+def config_of_release(release: ReleaseFolder, name: str, k: int) -> config.StudyConfig:
     manifest = release.manifest
     scale = manifest.get("scale") or {}
     anchors = tuple(scale.get("anchors") or ())
@@ -564,13 +527,13 @@ def config_of_release(release: ReleaseFolder, name: str, k: int) -> StudyConfig:
         **(manifest.get("wording") or {}),
         "levels" if "levels" in scale else "anchors": anchors,
     }
-    return StudyConfig(
-        study=Presentation(
+    return config.StudyConfig(
+        study=config.Presentation(
             name=name,
             title=manifest.get("title") or name,
             languages=tuple(manifest.get("languages") or ("en",)),
         ),
-        design=Design(
+        design=config.Design(
             kind=release.question_kind.name,
             k=k,
             levels=scale.get("levels", 2),
@@ -584,13 +547,13 @@ def config_of_release(release: ReleaseFolder, name: str, k: int) -> StudyConfig:
     )
 
 
-def plan_in(manifest: Mapping[str, Any]) -> AnalysisPlan:
+def plan_in(manifest: Mapping[str, Any]) -> publication.AnalysisPlan:
     """What the owner declared; a plan without a question if that was nothing."""
     plan = manifest.get(ANALYSIS)
-    return AnalysisPlan.of(plan) if plan else AnalysisPlan()
+    return publication.AnalysisPlan.of(plan) if plan else publication.AnalysisPlan()
 
 
-def publication_in(manifest: Mapping[str, Any]) -> Publication:
+def publication_in(manifest: Mapping[str, Any]) -> publication.Publication:
     """What the owner stated of the release; null is not stated."""
     stated = manifest.get("publication") or {}
     values: dict[str, Any] = {
@@ -598,10 +561,10 @@ def publication_in(manifest: Mapping[str, Any]) -> Publication:
         for name, value in stated.items()
         if value is not None
     }
-    return Publication(**values)
+    return publication.Publication(**values)
 
 
-def questionnaire_in(release: ReleaseFolder) -> Questionnaire:
+def questionnaire_in(release: ReleaseFolder) -> config.Questionnaire:
     lists: dict[str, list[ExtraQuestion]] = {name: [] for name in ASKED}
     list_of = {asked: name for name, asked in ASKED.items()}
     for row in rows_of(release, "fields"):
@@ -615,7 +578,9 @@ def questionnaire_in(release: ReleaseFolder) -> Questionnaire:
                 **limits_of(row),
             )
         )
-    return Questionnaire(after_each=tuple(lists["after_each"]), at_end=tuple(lists["at_end"]))
+    return config.Questionnaire(
+        after_each=tuple(lists["after_each"]), at_end=tuple(lists["at_end"])
+    )
 
 
 def limits_of(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -624,9 +589,9 @@ def limits_of(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def earlier_in(release: ReleaseFolder) -> Earlier:
+def earlier_in(release: ReleaseFolder) -> publication.Earlier:
     funnel = release.manifest.get("funnel") or {}
-    return Earlier(
+    return publication.Earlier(
         source={name: release.manifest.get(name) for name in SOURCE},
         facts={name: release.manifest[name] for name in FACTS if name in release.manifest},
         steps=funnel.get("steps", []),
@@ -652,10 +617,10 @@ def image_path_in(folder: Path) -> str:
     return PUBLISHED_IMAGE_PATH
 
 
-def restore_texts(session: Session, folder: Path, study: Study) -> None:
+def restore_texts(session: Session, folder: Path, study: tables.Study) -> None:
     """Store the versions of the texts that participants read; when they began is not released."""
     for number, texts in text_versions(folder):
-        session.add(TextVersion(study_id=study.id, number=number, texts=texts))
+        session.add(tables.TextVersion(study_id=study.id, number=number, texts=texts))
         study.text_version = number
     session.flush()
 
@@ -718,7 +683,7 @@ def open_valid(folder: Path) -> ReleaseFolder:
 def config_problems(release: ReleaseFolder) -> Iterator[str]:
     """What a study of ours could not be: the name, the words, and what the owner stated."""
     manifest = release.manifest
-    if not is_study_name(str(manifest.get("study", ""))):
+    if not config.is_study_name(str(manifest.get("study", ""))):
         yield "study is no name of a study"
     scale, wording = manifest.get("scale") or {}, manifest.get("wording") or {}
     known = {field.name for field in fields(Wording)} - set(LABELS)
@@ -729,12 +694,12 @@ def config_problems(release: ReleaseFolder) -> Iterator[str]:
         "levels" if "levels" in scale else "anchors": tuple(scale.get("anchors") or ())
     }
     stated = manifest.get("publication") or {}
-    if unknown := sorted(stated.keys() - {field.name for field in fields(Publication)}):
+    if unknown := sorted(stated.keys() - {field.name for field in fields(publication.Publication)}):
         yield f"publication.{unknown[0][:40]} is not known"
         return
     for errors in (
         wording_errors(Wording(**wording, **anchors), scale.get("levels", 2)),
-        publication_errors(publication_in(manifest)),
+        publication.publication_errors(publication_in(manifest)),
     ):
         yield from (f"{place}: {what}" for place, what in errors)
 
@@ -802,7 +767,7 @@ class StudyRestorer:
     def __init__(
         self,
         session: Session,
-        study: Study,
+        study: tables.Study,
         release: ReleaseFolder,
         items: Items,
         people: Mapping[str, int] | None = None,
@@ -818,7 +783,7 @@ class StudyRestorer:
         self.reasons = RowsOfQuestions(rows_of(release, "reasons"))
         self.extra = RowsOfQuestions(rows_of(release, "extra_answers"))
         self.searches = SearchRestorer(session, release, items)
-        questionnaire = config_of(study).questionnaire
+        questionnaire = config.config_of(study).questionnaire
         self.asked = {question.name: question for question in questionnaire.after_each}
         self.asked_at_end = {question.name: question for question in questionnaire.at_end}
         self.category_of = {row["query_id"]: row["category"] for row in rows_of(release, "queries")}
@@ -845,7 +810,7 @@ class StudyRestorer:
     ) -> None:
         """Store a participant with forms of these names, some of which may have no questions."""
         if name not in self.people:
-            person = Participant(study_id=self.study.id, name=name, source="imported")
+            person = tables.Participant(study_id=self.study.id, name=name, source="imported")
             self.people[name] = added(self.session, person).id
         for position, form in enumerate(names, start=1):
             self.restore_form(self.people[name], position, form, forms.get(form, ()))
@@ -859,10 +824,10 @@ class StudyRestorer:
         for name, is_excluded in excluded.items():
             self.restore_person(name, {}, ())
             if is_excluded:
-                self.session.get_one(Participant, self.people[name]).status = "excluded"
+                self.session.get_one(tables.Participant, self.people[name]).status = "excluded"
 
     def restore_form(self, person: int, position: int, name: str, rows: Sequence[Row]) -> None:
-        form = added(self.session, Form(
+        form = added(self.session, tables.Form(
             study_id=self.study.id, number=self.n_forms, batch=person, participant_id=person,
             category=categories(self.category_of[row["query_id"]] for row in rows),
             position=position, name=name, n_questions=len(rows),
@@ -876,7 +841,8 @@ class StudyRestorer:
             questions.append(self.question(form.id, row, parts["sets"]))
             answers.append((row, parts))
         keys = self.session.scalars(
-            insert(Question).returning(Question.id, sort_by_parameter_order=True), questions
+            insert(tables.Question).returning(tables.Question.id, sort_by_parameter_order=True),
+            questions,
         ).all()
         responses = [
             self.response(key, row, parts)
@@ -884,7 +850,7 @@ class StudyRestorer:
             if row["revision"]
         ]
         if responses:  # all searches of a form may be left
-            self.session.execute(insert(Response), responses)
+            self.session.execute(insert(tables.Response), responses)
         if self.release.question_kind.is_live:
             for key, row in zip(keys, rows, strict=True):
                 self.searches.restore(key, row)
@@ -923,18 +889,18 @@ class StudyRestorer:
         if (failed or 0) > MOST_CHECKS:
             raise ValueError(f"{failed:,} failed checks of a form")
         for place in range(failed or (failed is not None)):
-            check = added(self.session, Check(
+            check = added(self.session, tables.Check(
                 form_id=form, place=place, kind="arithmetic", prompt="imported",
                 expected="imported",
             ))  # fmt: skip
-            self.session.add(CheckAnswer(
+            self.session.add(tables.CheckAnswer(
                 check_id=check.id, given="imported", passed=not failed, answered_at=UNKNOWN_TIME
             ))  # fmt: skip
 
     def restore_answers_at_end(self) -> None:
         rows: Iterator[Row] = rows_of(self.release, "participant_answers")
         for name, own in groupby(rows, key=lambda row: str(row["participant_id"])):
-            self.session.add(QuestionnaireAnswers(
+            self.session.add(tables.QuestionnaireAnswers(
                 participant_id=self.people[name], submitted_at=UNKNOWN_TIME,
                 answers=extra_answers(self.asked_at_end, own) or {},
             ))  # fmt: skip

@@ -34,17 +34,7 @@ from hsfiq.arrow_columns import (
 from hsfiq.collect.participants import latest_changes, rule_text
 from hsfiq.db.tables import Study
 from hsfiq.ids import question_id
-from hsfiq.kinds import KINDS
-from hsfiq.kinds.rows import (
-    Columns,
-    FormName,
-    QueryRow,
-    QuestionRow,
-    Questions,
-    RetrievedSetRow,
-    Run,
-    by_rank,
-)
+from hsfiq.kinds import KINDS, rows
 from hsfiq.releases.questions import (
     KEY,
     TYPES,
@@ -76,7 +66,7 @@ class ItemColumns:
     def __init__(self, pairs: Mapping[int, PairRow]) -> None:
         self.rows = list(pairs.values())
         self.keys = pa.array(list(pairs), pa.int64())
-        sets: dict[int, RetrievedSetRow] = {}
+        sets: dict[int, rows.RetrievedSetRow] = {}
         places: dict[int, int] = {}
         for pair in self.rows:
             for retrieved in pair.sets:
@@ -157,7 +147,7 @@ class Part:
             return self.reader.failed_checks.get(form.key)
         return getattr(form, name)
 
-    def question(self, form: FormRow, stored: Stored, run: int | None) -> QuestionRow:
+    def question(self, form: FormRow, stored: Stored, run: int | None) -> rows.QuestionRow:
         """The row of a question, from the values of `STORED`."""
         (
             key, place, pair_key, swapped, order_1, order_2, set_order, image_orders, reassigned,
@@ -174,7 +164,7 @@ class Part:
         else:
             orders = from_json(image_orders) or [None] * len(order)
         first = reader.repeated.get(key)
-        return QuestionRow(
+        return rows.QuestionRow(
             question_id=id_of(form, place),
             participant_id=form.participant_id,
             form=form.form,
@@ -216,17 +206,17 @@ class Part:
     @cached_property
     def _ids(self) -> dict[int, str]:
         """The ids of the questions by their database keys."""
-        rows: Iterator[Any] = zip(
+        keys: Iterator[Any] = zip(
             *(column.to_pylist() for column in self._keys.columns), strict=True
         )
-        return {key: id_of(self.forms[form], place) for key, form, place in rows}
+        return {key: id_of(self.forms[form], place) for key, form, place in keys}
 
 
 def id_of(form: FormRow, place: int | str) -> str:
     return question_id(form.participant_id, form.form, place)
 
 
-class QuestionColumns(Questions):
+class QuestionColumns(rows.Questions):
     """Some questions of a part.
 
     `data` has what the database has of each question, with the places of its form in the part and
@@ -241,15 +231,15 @@ class QuestionColumns(Questions):
         return self.data.num_rows
 
     @overload
-    def __getitem__(self, place: int) -> QuestionRow: ...
+    def __getitem__(self, place: int) -> rows.QuestionRow: ...
     @overload
-    def __getitem__(self, place: slice) -> list[QuestionRow]: ...
-    def __getitem__(self, place: int | slice) -> QuestionRow | list[QuestionRow]:
+    def __getitem__(self, place: slice) -> list[rows.QuestionRow]: ...
+    def __getitem__(self, place: int | slice) -> rows.QuestionRow | list[rows.QuestionRow]:
         if isinstance(place, slice):
             return [self._row(*stored) for stored in self._stored[place]]
         return self._row(*self._stored[place])
 
-    def __iter__(self) -> Iterator[QuestionRow]:
+    def __iter__(self) -> Iterator[rows.QuestionRow]:
         return (self._row(*stored) for stored in self._stored)
 
     @cached_property
@@ -260,7 +250,7 @@ class QuestionColumns(Questions):
         runs: list[Any] = self.data.column("run").to_pylist()
         return list(zip(forms, runs, zip(*columns, strict=True), strict=True))
 
-    def _row(self, form: int, run: int | None, stored: Stored) -> QuestionRow:
+    def _row(self, form: int, run: int | None, stored: Stored) -> rows.QuestionRow:
         return self.part.question(self.part.forms[form], stored, run)
 
     def filter(self, mask: Array) -> QuestionColumns:
@@ -276,7 +266,7 @@ class QuestionColumns(Questions):
         column = self.of_forms(name).array if name in OF_FORMS else self.data.column(name)
         return bool(column.null_count < len(self))
 
-    def queries(self) -> dict[int, QueryRow]:
+    def queries(self) -> dict[int, rows.QueryRow]:
         of_questions: Array = pc.take(self.items.query_places, self.data.column("pair_place"))
         queries = [self.items.queries[place] for place in of_questions.unique().to_pylist()]
         return {query.key: query for query in queries}
@@ -292,7 +282,7 @@ class QuestionColumns(Questions):
             for *answer, preferred, judgement in zip(*map(self.values, names), strict=True)
         ]
 
-    def revisions(self) -> Iterator[tuple[FormName, list[Run]]]:
+    def revisions(self) -> Iterator[tuple[rows.FormName, list[rows.Run]]]:
         # One step in Python for each run of places, not for each question.
         if not len(self):
             return
@@ -305,10 +295,10 @@ class QuestionColumns(Questions):
         last = pa.array([len(self) - 1], firsts.type)
         lasts = pa.concat_arrays([pc.subtract(firsts[1:], 1).cast(firsts.type), last])
         form, first, revision = (values.take(firsts).to_pylist() for values in columns)
-        rows: Iterator[Any] = zip(
+        of_forms: Iterator[Any] = zip(
             form, first, places.take(lasts).to_pylist(), revision, strict=True
         )
-        for place, runs in groupby(rows, key=itemgetter(0)):
+        for place, runs in groupby(of_forms, key=itemgetter(0)):
             of_form = self.part.forms[place]
             yield (of_form.participant_id, of_form.form), [list(run[1:]) for run in runs]
 
@@ -382,7 +372,7 @@ class QuestionColumns(Questions):
         own, of_pairs = self.data.column("own_text"), self.of_pairs("text")
         return of_pairs if own.null_count == len(self) else pc.coalesce(own, of_pairs.array)
 
-    def scored_sets(self) -> Columns:
+    def scored_sets(self) -> rows.Columns:
         return set_columns(self)
 
     def of_images(self, name: str) -> ByPlace:
@@ -465,11 +455,12 @@ def seconds_of_all(every_spent: Array, last: Array, firsts: Array, ends: Array) 
     return pc.replace_with_mask(last, is_revised, pa.array(sums, NUMBER))
 
 
-def set_columns(questions: QuestionColumns) -> Columns:
+def set_columns(questions: QuestionColumns) -> rows.Columns:
     """The columns of `sets`."""
     numbers = pa.arange(0, 2 * len(questions))  # type: ignore[attr-defined] # not in its types
-    rows = numbers.cast(WHOLE)
-    of_question, side = pc.shift_right(rows, 1), pc.bit_wise_and(rows, 1)
+    places_of_sets = numbers.cast(WHOLE)
+    of_question = pc.shift_right(places_of_sets, 1)
+    side = pc.bit_wise_and(places_of_sets, 1)
     places = pc.add(of_question, pc.multiply(side, len(questions)))
 
     def by_turns(first: Array, second: Array) -> Array:
@@ -515,5 +506,5 @@ def image_states(images: Array, side: Array, orders: Array) -> ByPlace:
     for each in codes:
         of_letter, rest = divmod(each, 2 * len(by_order))
         sets = ImageStates.from_letters(letters[of_letter]).sets
-        states.append(by_rank(sets[rest % 2], by_order[rest // 2]))
+        states.append(rows.by_rank(sets[rest % 2], by_order[rest // 2]))
     return ByPlace(Values(pa.array(states, TEXTS)), places)

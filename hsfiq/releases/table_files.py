@@ -20,17 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from sqlalchemy.orm import Session
 
-from hsfiq.arrow_columns import (
-    NUMBER,
-    TEXT,
-    TEXTS,
-    TIME,
-    Array,
-    ByPlace,
-    Column,
-    dictionary_encoded,
-    json_lines,
-)
+from hsfiq import arrow_columns
 from hsfiq.db.tables import Study
 from hsfiq.kinds.images import image_rows
 from hsfiq.kinds.pair import mirrored
@@ -83,8 +73,11 @@ ROWS_AT_ONCE = 50_000
 """At most so many rows are a row group of a Parquet file, and are text in memory at a time."""
 UNIQUE = ("question_id", "set_id", "set_1", "set_2")
 """The columns of text whose values differ in nearly every row."""
-REPEATING_TEXT = pa.dictionary(pa.int32(), TEXT)
-WITH_DICTIONARY = {TEXT: REPEATING_TEXT, TEXTS: pa.list_(REPEATING_TEXT)}
+REPEATING_TEXT = pa.dictionary(pa.int32(), arrow_columns.TEXT)
+WITH_DICTIONARY = {
+    arrow_columns.TEXT: REPEATING_TEXT,
+    arrow_columns.TEXTS: pa.list_(REPEATING_TEXT),
+}
 PARTS_WAITING = 2
 """How many parts may wait to be written while the next ones are read."""
 
@@ -119,7 +112,7 @@ class TableFiles:
 
     def write_lines(self, table: pa.Table, part: TableRows) -> None:
         for start in range(0, table.num_rows, ROWS_AT_ONCE):
-            text = json_lines(table.slice(start, ROWS_AT_ONCE), json_of(part, start))
+            text = arrow_columns.json_lines(table.slice(start, ROWS_AT_ONCE), json_of(part, start))
             self._lines.write(text)
             self._digest.update(text)
 
@@ -202,7 +195,7 @@ def repeating_columns(schema: pa.Schema) -> list[str]:
 
 
 def is_repeating(field: pa.Field[Any]) -> bool:
-    return field.name not in UNIQUE and field.type not in (TIME, NUMBER)
+    return field.name not in UNIQUE and field.type not in (arrow_columns.TIME, arrow_columns.NUMBER)
 
 
 def with_dictionaries(schema: pa.Schema) -> pa.Schema:
@@ -224,23 +217,23 @@ def as_table(part: TableRows, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_pylist([dict(row) for row in part], schema=schema)
 
 
-def as_array(column: Column, kind: pa.DataType) -> Array:
+def as_array(column: arrow_columns.Column, kind: pa.DataType) -> arrow_columns.Array:
     has_dictionary = kind in WITH_DICTIONARY.values()
-    if isinstance(column, ByPlace):
+    if isinstance(column, arrow_columns.ByPlace):
         return column.with_dictionary if has_dictionary else column.array
     if not isinstance(column, pa.Array):
         return pa.array(column, kind)
-    return dictionary_encoded(column) if has_dictionary else column
+    return arrow_columns.dictionary_encoded(column) if has_dictionary else column
 
 
-def json_of(part: TableRows, start: int) -> dict[str, Array | str]:
+def json_of(part: TableRows, start: int) -> dict[str, arrow_columns.Array | str]:
     """The columns that are written as JSON by their values, from a row on."""
     if not isinstance(part, Mapping):
         return {}
     return {
         name: column.slice(start, ROWS_AT_ONCE).json
         for name, column in part.items()
-        if isinstance(column, ByPlace)
+        if isinstance(column, arrow_columns.ByPlace)
     }
 
 

@@ -18,16 +18,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from hsfiq.atomic_files import write_whole
-from hsfiq.collect.protocol import (
-    CheckPayload,
-    CheckReply,
-    Opening,
-    QuestionnairePayload,
-    SkipPayload,
-    SubmitPayload,
-    SubmitReply,
-    View,
-)
+from hsfiq.collect import protocol
 from hsfiq.errors import UnreadableInput
 from hsfiq.live.client import certificates
 
@@ -106,32 +97,34 @@ class StudyClient:
         form = {"study": study, "proof": proof[1] if proof else ""}
         self._request("POST", "/enrol", data=form)
 
-    def open(self) -> Opening:
+    def open(self) -> protocol.Opening:
         """What the page shows when it is loaded."""
-        return cast("Opening", self._json("GET", "/opening"))
+        return cast("protocol.Opening", self._json("GET", "/opening"))
 
-    def current_view(self) -> View:
-        return cast("View", self._json("GET", "/question"))
+    def current_view(self) -> protocol.View:
+        return cast("protocol.View", self._json("GET", "/question"))
 
-    def consent(self) -> View:
-        return cast("View", self._json("POST", "/consent", json={"agrees": True}))
+    def consent(self) -> protocol.View:
+        return cast("protocol.View", self._json("POST", "/consent", json={"agrees": True}))
 
-    def finish_practice(self) -> View:
-        return cast("View", self._json("POST", "/practice", json={}))
+    def finish_practice(self) -> protocol.View:
+        return cast("protocol.View", self._json("POST", "/practice", json={}))
 
-    def submit(self, payload: SubmitPayload | SkipPayload) -> SubmitReply:
+    def submit(
+        self, payload: protocol.SubmitPayload | protocol.SkipPayload
+    ) -> protocol.SubmitReply:
         """Send an answer. A repeated request has the same submit key, so it is stored once."""
-        return cast("SubmitReply", self._json("POST", "/submit", json=payload))
+        return cast("protocol.SubmitReply", self._json("POST", "/submit", json=payload))
 
-    def search(self, action: str, payload: dict[str, Any]) -> View:
+    def search(self, action: str, payload: dict[str, Any]) -> protocol.View:
         """Send a step of a search: `turn`, `list` or `stop`."""
-        return cast("View", self._json("POST", f"/search/{action}", json=payload))
+        return cast("protocol.View", self._json("POST", f"/search/{action}", json=payload))
 
-    def check(self, payload: CheckPayload) -> CheckReply:
-        return cast("CheckReply", self._json("POST", "/check", json=payload))
+    def check(self, payload: protocol.CheckPayload) -> protocol.CheckReply:
+        return cast("protocol.CheckReply", self._json("POST", "/check", json=payload))
 
-    def answer_questionnaire(self, payload: QuestionnairePayload) -> View:
-        return cast("View", self._json("POST", "/questionnaire", json=payload))
+    def answer_questionnaire(self, payload: protocol.QuestionnairePayload) -> protocol.View:
+        return cast("protocol.View", self._json("POST", "/questionnaire", json=payload))
 
     def wait(self, seconds: float) -> None:
         """Wait; `Cancelled` if the simulation is being ended."""

@@ -11,21 +11,7 @@ from random import Random
 from typing import Any, Literal
 
 from hsfiq.answer_rules import ImageState
-from hsfiq.collect.protocol import (
-    CheckView,
-    ExtraAnswer,
-    ExtraQuestionView,
-    ImagesPayload,
-    ImageView,
-    PlaceView,
-    QuestionnaireView,
-    QuestionView,
-    SearchTurnView,
-    SearchView,
-    StudyInfo,
-    View,
-    VoteView,
-)
+from hsfiq.collect import protocol
 from hsfiq.drawn import Garment, SimulatedAnnotator, generator
 from hsfiq.drawn.garments import ATTRIBUTES, VALUES, differences
 from hsfiq.drawn.pictures import recognize
@@ -71,13 +57,13 @@ class SearchingParticipant:
 
     annotator: SimulatedAnnotator
     client: StudyClient
-    look: Callable[[ImageView], Garment]
+    look: Callable[[protocol.ImageView], Garment]
     seed: int
     turns: int = 0
     _wanted: dict[int, Garment] = field(default_factory=dict)
     _attempts: int = 0
 
-    def step(self, view: SearchView) -> View:
+    def step(self, view: protocol.SearchView) -> protocol.View:
         """Do what the page asks for next."""
         if view["awaits_list"]:
             return self._get_list(view)
@@ -119,7 +105,7 @@ class SearchingParticipant:
         self.turns += 1
         return following
 
-    def _get_list(self, view: SearchView) -> View:
+    def _get_list(self, view: protocol.SearchView) -> protocol.View:
         self._wanted_in(view)  # a remembered target is shown only now
         following = self.client.search("list", {"assignment": view["assignment"]})
         if following["step"] == "search" and following["is_unavailable"]:
@@ -131,7 +117,9 @@ class SearchingParticipant:
             self._attempts = 0
         return following
 
-    def _stop(self, view: SearchView, key: str, opinion: Any, declared: PlaceView | None) -> View:
+    def _stop(
+        self, view: protocol.SearchView, key: str, opinion: Any, declared: protocol.PlaceView | None
+    ) -> protocol.View:
         payload = {
             "assignment": view["assignment"],
             "submit_key": key,
@@ -140,7 +128,7 @@ class SearchingParticipant:
         }
         return self.client.search("stop", payload)
 
-    def _judge(self, view: SearchView, rng: Random, key: str) -> View:
+    def _judge(self, view: protocol.SearchView, rng: Random, key: str) -> protocol.View:
         success = MOST_POINTS if view["ending"] == "declared" else rng.randint(1, 3)
         judgement = {
             "success": success,
@@ -163,7 +151,7 @@ class SearchingParticipant:
         }
         return self.client.submit(payload)["view"]
 
-    def _wanted_in(self, view: SearchView) -> Garment:
+    def _wanted_in(self, view: protocol.SearchView) -> Garment:
         """What the participant looks for: the target while it is shown, or else a wish."""
         number, target = view["number"], view["target"]
         if number not in self._wanted:
@@ -182,16 +170,16 @@ class SearchingParticipant:
         }
         return replace(start, **others)  # type: ignore[arg-type]  # checked by Garment
 
-    def _lists(self, turn: SearchTurnView | None) -> list[list[Garment]]:
+    def _lists(self, turn: protocol.SearchTurnView | None) -> list[list[Garment]]:
         lists = (turn["lists"] if turn else None) or ()
         return [[self.look(image) for image in images] for images in lists]
 
-    def _garment_at(self, turn: SearchTurnView | None, at: PlaceView) -> Garment:
+    def _garment_at(self, turn: protocol.SearchTurnView | None, at: protocol.PlaceView) -> Garment:
         return self._lists(turn)[at["list"] - 1][at["place"] - 1]
 
-    def _nearest(self, turn: SearchTurnView, wanted: Garment) -> PlaceView | None:
+    def _nearest(self, turn: protocol.SearchTurnView, wanted: Garment) -> protocol.PlaceView | None:
         """The image with the fewest differences; None if all are of other kinds."""
-        places: list[PlaceView] = [
+        places: list[protocol.PlaceView] = [
             {"list": side, "place": place}
             for side, garments in enumerate(self._lists(turn), start=1)
             for place, garment in enumerate(garments, start=1)
@@ -206,8 +194,8 @@ class SearchingParticipant:
     def _opinion(
         self,
         rng: Random,
-        turn: SearchTurnView,
-        nearest: PlaceView | None,
+        turn: protocol.SearchTurnView,
+        nearest: protocol.PlaceView | None,
         wanted: Garment,
         seconds: float,
     ) -> dict[str, Any]:
@@ -227,7 +215,7 @@ class SearchingParticipant:
             "active_seconds": seconds,
         }
 
-    def _vote(self, rng: Random, lists: list[list[Garment]], wanted: Garment) -> VoteView:
+    def _vote(self, rng: Random, lists: list[list[Garment]], wanted: Garment) -> protocol.VoteView:
         first, second = (
             max(likeness(garment, wanted) for garment in garments) for garments in lists
         )
@@ -240,7 +228,10 @@ class SearchingParticipant:
         }
 
     def _reference(
-        self, view: SearchView, turn: SearchTurnView | None, nearest: PlaceView | None
+        self,
+        view: protocol.SearchView,
+        turn: protocol.SearchTurnView | None,
+        nearest: protocol.PlaceView | None,
     ) -> Garment | None:
         """The garment that the next text is about, as the server chooses it; None if of no use."""
         if turn is None:
@@ -268,7 +259,9 @@ TEXT = "written by a simulated annotator"
 _SHARE_LEFT = 0.1  # of the answers that are not required
 
 
-def answer_extra(rng: Random, questions: Sequence[ExtraQuestionView]) -> dict[str, ExtraAnswer]:
+def answer_extra(
+    rng: Random, questions: Sequence[protocol.ExtraQuestionView]
+) -> dict[str, protocol.ExtraAnswer]:
     return {
         question["name"]: random_answer(rng, question)
         for question in questions
@@ -276,7 +269,7 @@ def answer_extra(rng: Random, questions: Sequence[ExtraQuestionView]) -> dict[st
     }
 
 
-def random_answer(rng: Random, question: ExtraQuestionView) -> ExtraAnswer:
+def random_answer(rng: Random, question: protocol.ExtraQuestionView) -> protocol.ExtraAnswer:
     numbers = range(1, len(question["options"]) + 1)
     if question["type"] == "text":
         return TEXT
@@ -288,7 +281,7 @@ def random_answer(rng: Random, question: ExtraQuestionView) -> ExtraAnswer:
     return rng.choice(options)
 
 
-def random_number(rng: Random, question: ExtraQuestionView) -> float:
+def random_number(rng: Random, question: protocol.ExtraQuestionView) -> float:
     """A number from 18 to 80, moved into the question's bounds."""
     number: float = rng.randint(18, 80)
     if question["min"] is not None:
@@ -324,7 +317,7 @@ class JudgedQuestion:
         ]
 
 
-def rules_of_page(study: StudyInfo, shown: Sequence[Sequence[object]]) -> Rules:
+def rules_of_page(study: protocol.StudyInfo, shown: Sequence[Sequence[object]]) -> Rules:
     """What the page allows in an answer to a question about these sets."""
     return Rules(
         points=study["points"],
@@ -413,7 +406,7 @@ class SimulatedParticipant:
         self._annotator = annotator
         self._images = images
         self._seed = seed
-        self._study: StudyInfo | None = None
+        self._study: protocol.StudyInfo | None = None
         self._seen: dict[str, Garment] = {}
         self._searches = SearchingParticipant(annotator, client, self._garment, seed)
 
@@ -452,7 +445,7 @@ class SimulatedParticipant:
             raise CannotContinue(f"the study is over for this participant ({view['kind']})")
         self.outcome.state = "finished"
 
-    def _step(self, view: View) -> View:
+    def _step(self, view: protocol.View) -> protocol.View:
         self.total = view["total"]
         if view["step"] == "consent":
             return self.client.consent()
@@ -468,7 +461,7 @@ class SimulatedParticipant:
             return self._judge(view)
         raise CannotContinue(f"the page shows an unknown step {view['step']!r}")
 
-    def _search(self, view: SearchView) -> View:
+    def _search(self, view: protocol.SearchView) -> protocol.View:
         """Do the next step of a search; one that is over and judged needs none."""
         if view["earlier"] is not None:
             return self.client.current_view()
@@ -477,12 +470,12 @@ class SimulatedParticipant:
         self.outcome.answered += view["ending"] is not None
         return following
 
-    def _garment(self, image: ImageView) -> Garment:
+    def _garment(self, image: protocol.ImageView) -> Garment:
         if self._look(image) != "shown":
             raise UnreadableInput("an image of a search", "is missing", "check the image folder")
         return self._seen[image["token"]]
 
-    def _check(self, view: CheckView) -> View:
+    def _check(self, view: protocol.CheckView) -> protocol.View:
         given = sum_of(view["prompt"])
         reply = self.client.check({"assignment": view["assignment"], "given": given})
         if not reply["passed"]:
@@ -490,14 +483,14 @@ class SimulatedParticipant:
         self.outcome.checks += 1
         return reply["view"]
 
-    def _answer_questionnaire(self, view: QuestionnaireView) -> View:
+    def _answer_questionnaire(self, view: protocol.QuestionnaireView) -> protocol.View:
         rng = generator(self._seed, "questionnaire", self._annotator.name)
         answers = answer_extra(rng, view["questions"])
         return self.client.answer_questionnaire(
             {"assignment": view["assignment"], "answers": answers}
         )
 
-    def _judge(self, view: QuestionView) -> View:
+    def _judge(self, view: protocol.QuestionView) -> protocol.View:
         """Judge a question, wait as long as the annotator takes, submit."""
         if view["earlier"] is not None:  # stored already, but the acknowledgement was lost
             return self.client.current_view()
@@ -505,7 +498,7 @@ class SimulatedParticipant:
         rng = generator(self._seed, "answers", self._annotator.name, str(view["number"]))
         assignment, submit_key = view["assignment"], rng.randbytes(16).hex()
         reference = view["reference"]
-        images: ImagesPayload = {
+        images: protocol.ImagesPayload = {
             "reference": self._look(reference) if reference else None,
             "sets": [[self._look(image) for image in shown] for shown in view["sets"]],
         }
@@ -544,7 +537,7 @@ class SimulatedParticipant:
         self.outcome.answered += 1
         return reply["view"]
 
-    def _extra(self, view: QuestionView) -> dict[str, Any]:
+    def _extra(self, view: protocol.QuestionView) -> dict[str, Any]:
         """The answers to the owner's extra questions; nothing if there are none."""
         questions = self._opened()["extra_questions"]
         if not questions:
@@ -552,12 +545,12 @@ class SimulatedParticipant:
         rng = generator(self._seed, "extra", self._annotator.name, str(view["number"]))
         return {"extra": answer_extra(rng, questions)}
 
-    def _opened(self) -> StudyInfo:
+    def _opened(self) -> protocol.StudyInfo:
         if self._study is None:
             raise CannotContinue("the study's page has not been opened")
         return self._study
 
-    def _answer(self, rng: Random, view: QuestionView) -> tuple[dict[str, Any], float]:
+    def _answer(self, rng: Random, view: protocol.QuestionView) -> tuple[dict[str, Any], float]:
         """What is answered, as the page sends it, and the seconds that it takes."""
         kind = KINDS[self._opened()["kind"]]
         if kind.simulated is None:
@@ -566,7 +559,7 @@ class SimulatedParticipant:
         given = {"judgement": dict(answer.values), "irrelevant": bool(answer.irrelevant)}
         return given, answer.times.active_seconds or 0.0
 
-    def _question(self, view: QuestionView) -> JudgedQuestion:
+    def _question(self, view: protocol.QuestionView) -> JudgedQuestion:
         reference = view["reference"]
         if reference is None or not view["text"]:
             raise UnreadableInput(
@@ -581,7 +574,7 @@ class SimulatedParticipant:
             progress=(view["number"] - 1) / max(1, view["total"] - 1),
         )
 
-    def _look(self, image: ImageView) -> ImageState:
+    def _look(self, image: protocol.ImageView) -> ImageState:
         """Fetch an image, once, and recognize the garment in it."""
         token = image["token"]
         if image["missing"]:

@@ -14,16 +14,7 @@ from typing import Any
 
 from hsfiq.drawn import SimulatedAnnotator
 from hsfiq.errors import NotOpen, UnreadableInput
-from hsfiq.simulate.client import (
-    RETRY_FOR,
-    Cancelled,
-    CannotContinue,
-    Destination,
-    RefusedRequest,
-    Sessions,
-    StudyClient,
-    study_to_join,
-)
+from hsfiq.simulate import client
 from hsfiq.simulate.participant import Outcome, RecognisedImages, SimulatedParticipant
 
 ProgressCallback = Callable[[int, int], None]
@@ -73,11 +64,11 @@ class Simulation:
     """
 
     annotators: Sequence[SimulatedAnnotator]
-    destinations: Sequence[Destination]
+    destinations: Sequence[client.Destination]
     seed: int
     at_once: int = 1
-    sessions: Sessions | None = None
-    retry_for: float = RETRY_FOR
+    sessions: client.Sessions | None = None
+    retry_for: float = client.RETRY_FOR
     _images: RecognisedImages = field(default_factory=RecognisedImages)
     _cancel: threading.Event = field(default_factory=threading.Event)
 
@@ -87,7 +78,7 @@ class Simulation:
         participants = [
             SimulatedParticipant(
                 annotator,
-                StudyClient(destination.address, self._cancel, self.retry_for),
+                client.StudyClient(destination.address, self._cancel, self.retry_for),
                 self._images,
                 self.seed,
             )
@@ -122,47 +113,47 @@ class Simulation:
     def _find_study(self) -> str:
         """The id of the study that is open to all; empty if everybody has a personal link."""
         address = self.destinations[0].address
-        client = StudyClient(address, self._cancel, RETRY_FIRST_FOR)
+        connection = client.StudyClient(address, self._cancel, RETRY_FIRST_FOR)
         try:
-            welcome = client.get("/")
-        except (RefusedRequest, CannotContinue) as error:
+            welcome = connection.get("/")
+        except (client.RefusedRequest, client.CannotContinue) as error:
             raise UnreadableInput(address, str(error), "is the study served there?") from error
         finally:
-            client.close()
+            connection.close()
         have_links = all(destination.link for destination in self.destinations)
-        return "" if have_links else study_to_join(welcome, address)
+        return "" if have_links else client.study_to_join(welcome, address)
 
     def _take_part(
         self,
         participant: SimulatedParticipant,
-        destination: Destination,
+        destination: client.Destination,
         study: str,
         has_entered: threading.Event,
     ) -> None:
-        client, outcome = participant.client, participant.outcome
+        connection, outcome = participant.client, participant.outcome
         name = outcome.annotator.name
         try:
             if self.sessions is not None:
-                client.cookies = self.sessions.cookies_of(name)
+                connection.cookies = self.sessions.cookies_of(name)
             participant.enter(destination, study)
             if self.sessions is not None:
-                self.sessions.keep(name, client.cookies)
+                self.sessions.keep(name, connection.cookies)
             has_entered.set()
             participant.answer_all(destination)
-        except RefusedRequest as refusal:
+        except client.RefusedRequest as refusal:
             if refusal.status == NotOpen.status and not has_entered.is_set():
                 outcome.state = "turned away"
             outcome.why = str(refusal)
-        except CannotContinue as error:
+        except client.CannotContinue as error:
             outcome.why = str(error)
         finally:
-            client.close()
+            connection.close()
 
 
 def _raise_first(futures: Sequence[Future[None]]) -> None:
     for future in futures:
         error = future.exception()
-        if error is not None and not isinstance(error, Cancelled):
+        if error is not None and not isinstance(error, client.Cancelled):
             raise error
 
 

@@ -15,37 +15,15 @@ from sqlalchemy.orm import Session
 
 from hsfiq.actors import Action, Actor
 from hsfiq.audit import record
+from hsfiq.db import tables
 from hsfiq.db.engine import Database, Parts, added
 from hsfiq.db.search_tables import SearchItem, StudyRetriever
 from hsfiq.db.studio_tables import Draft, Job
-from hsfiq.db.tables import (
-    BEING_CREATED,
-    AllowedPerson,
-    Check,
-    EnrolmentByAddress,
-    Form,
-    FurtherSet,
-    Message,
-    Pair,
-    Participant,
-    PracticeQuestion,
-    Question,
-    RetrievedImage,
-    RetrievedSet,
-    Study,
-    StudyCreation,
-    TextVersion,
-)
 from hsfiq.db.types import Base
 from hsfiq.errors import Conflict, Refused
 from hsfiq.images.check import Track, decoder
+from hsfiq.study import design
 from hsfiq.study.config import StudyConfig
-from hsfiq.study.design import (
-    fill_study,
-    new_study,
-    require_new_name,
-    require_unbound_platform_study,
-)
 from hsfiq.study.forms import material_for
 from hsfiq.study.images import BrokenImages, StudyImages, check_shown, record_new, shown_images
 from hsfiq.study.publication import record_opening
@@ -65,8 +43,8 @@ T = TypeVar("T")
 def remove_interrupted(database: Database, now: datetime) -> None:
     """Remove what creations have left that have not continued for `LONGEST_PAUSE`."""
     with database.reading() as session:
-        old = StudyCreation.continued_at < now - LONGEST_PAUSE
-        interrupted = session.scalars(select(StudyCreation.study_id).where(old)).all()
+        old = tables.StudyCreation.continued_at < now - LONGEST_PAUSE
+        interrupted = session.scalars(select(tables.StudyCreation.study_id).where(old)).all()
     for study_id in interrupted:
         remove_unfinished(database, study_id)
 
@@ -75,44 +53,53 @@ def remove_unfinished(database: Database, study_id: int) -> None:
     """Remove all rows of a study that is not complete; of a complete one, none."""
     with database.writing_in_parts() as parts:
         session = parts.session
-        if session.get(StudyCreation, study_id) is None:
+        if session.get(tables.StudyCreation, study_id) is None:
             return
         remove_forms(parts, study_id)
-        session.execute(delete(PracticeQuestion).where(PracticeQuestion.study_id == study_id))
+        session.execute(
+            delete(tables.PracticeQuestion).where(tables.PracticeQuestion.study_id == study_id)
+        )
         remove_pairs(parts, study_id)
-        for table in (TextVersion, StudyRetriever, EnrolmentByAddress, StudyCreation):
+        for table in (
+            tables.TextVersion,
+            StudyRetriever,
+            tables.EnrolmentByAddress,
+            tables.StudyCreation,
+        ):
             session.execute(delete(table).where(table.study_id == study_id))
-        session.execute(delete(Study).where(Study.id == study_id))
+        session.execute(delete(tables.Study).where(tables.Study.id == study_id))
 
 
 def remove_forms(parts: Parts, study_id: int) -> None:
     session = parts.session
-    forms = session.scalars(select(Form.id).where(Form.study_id == study_id)).all()
+    forms = session.scalars(select(tables.Form.id).where(tables.Form.study_id == study_id)).all()
     for keys in chunks(forms, FORMS_AT_ONCE):
-        session.execute(delete(Check).where(Check.form_id.in_(keys)))
-        session.execute(delete(Question).where(Question.form_id.in_(keys)))
-        session.execute(delete(Form).where(Form.id.in_(keys)))
+        session.execute(delete(tables.Check).where(tables.Check.form_id.in_(keys)))
+        session.execute(delete(tables.Question).where(tables.Question.form_id.in_(keys)))
+        session.execute(delete(tables.Form).where(tables.Form.id.in_(keys)))
         end_long_part(parts)
 
 
 def remove_pairs(parts: Parts, study_id: int) -> None:
     session = parts.session
-    pairs = session.scalars(select(Pair.id).where(Pair.study_id == study_id)).all()
+    pairs = session.scalars(select(tables.Pair.id).where(tables.Pair.study_id == study_id)).all()
     for keys in chunks(pairs, PAIRS_AT_ONCE):
         sets = sets_of(session, keys)
-        for table in (FurtherSet, SearchItem):
+        for table in (tables.FurtherSet, SearchItem):
             session.execute(delete(table).where(table.pair_id.in_(keys)))
-        session.execute(delete(Pair).where(Pair.id.in_(keys)))
-        session.execute(delete(RetrievedImage).where(RetrievedImage.set_id.in_(sets)))
-        session.execute(delete(RetrievedSet).where(RetrievedSet.id.in_(sets)))
+        session.execute(delete(tables.Pair).where(tables.Pair.id.in_(keys)))
+        session.execute(delete(tables.RetrievedImage).where(tables.RetrievedImage.set_id.in_(sets)))
+        session.execute(delete(tables.RetrievedSet).where(tables.RetrievedSet.id.in_(sets)))
         end_long_part(parts)
 
 
 def sets_of(session: Session, pairs: Sequence[int]) -> list[int]:
     """The keys of the sets that these pairs show; no other pair shows them."""
-    rows = session.execute(select(Pair.first_id, Pair.second_id).where(Pair.id.in_(pairs)))
+    rows = session.execute(
+        select(tables.Pair.first_id, tables.Pair.second_id).where(tables.Pair.id.in_(pairs))
+    )
     of_pairs = [key for row in rows for key in row if key is not None]
-    further = select(FurtherSet.set_id).where(FurtherSet.pair_id.in_(pairs))
+    further = select(tables.FurtherSet.set_id).where(tables.FurtherSet.pair_id.in_(pairs))
     return [*of_pairs, *session.scalars(further)]
 
 
@@ -129,22 +116,22 @@ def chunks(rows: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 # Delete a study with all that belongs to it.
 
 
-def delete_study(session: Session, study: Study) -> None:
+def delete_study(session: Session, study: tables.Study) -> None:
     """Delete a study that takes no answers; datasets, systems and ranked lists stay.
 
     `Refused` if it is open or paused.
     """
     if study.status in ("open", "paused"):
         raise Refused(f"study {study.name} is {study.status}", remedy="close it first")
-    pairs = session.scalars(select(Pair.id).where(Pair.study_id == study.id)).all()
+    pairs = session.scalars(select(tables.Pair.id).where(tables.Pair.study_id == study.id)).all()
     sets = [key for keys in chunks(pairs, PAIRS_AT_ONCE) for key in sets_of(session, keys)]
     for table in reversed(Base.metadata.sorted_tables):
         belongs = belongs_to(table, study.id)
         if belongs is not None:
             session.execute(delete(table).where(belongs))
     for some in chunks(sets, PAIRS_AT_ONCE):
-        session.execute(delete(RetrievedImage).where(RetrievedImage.set_id.in_(some)))
-        session.execute(delete(RetrievedSet).where(RetrievedSet.id.in_(some)))
+        session.execute(delete(tables.RetrievedImage).where(tables.RetrievedImage.set_id.in_(some)))
+        session.execute(delete(tables.RetrievedSet).where(tables.RetrievedSet.id.in_(some)))
 
 
 def belongs_to(table: FromClause, study_id: int) -> ColumnElement[bool] | None:
@@ -152,7 +139,7 @@ def belongs_to(table: FromClause, study_id: int) -> ColumnElement[bool] | None:
 
     None for tables that do not.
     """
-    if table is Study.__table__:
+    if table is tables.Study.__table__:
         return table.c.id == study_id
     conditions = []
     for key in sorted(table.foreign_keys, key=lambda key: key.parent.name):
@@ -199,7 +186,7 @@ def create_study(
     query_ids: Sequence[int],
     *,
     actor: Actor,
-    require: Callable[[Session, Study], None],
+    require: Callable[[Session, tables.Study], None],
     require_at_end: Callable[[Session], None] = nothing_required,
     pairs: Sequence[tuple[int, int, int]] | None = None,
     chosen_by: Mapping[str, object] | None = None,
@@ -223,14 +210,14 @@ def create_study(
     """
     remove_interrupted(database, datetime.now(UTC))
     with database.reading() as session:
-        require_new_name(session, config, replaced)
-        require_unbound_platform_study(session, config, replaced)
+        design.require_new_name(session, config, replaced)
+        design.require_unbound_platform_study(session, config, replaced)
         material = material_for(session, config, query_ids)
     study = hidden_study(config, origin=origin, chosen_by=chosen_by)
     try:
         with database.writing_in_parts() as parts:
             creation = begin(parts, study)
-            fill_study(
+            design.fill_study(
                 parts.session,
                 study,
                 config,
@@ -248,7 +235,7 @@ def create_study(
             require_at_end(session)
             if replaced is not None:
                 hide(session, replaced, study.id)
-            publish(session, session.get_one(Study, study.id), config, status)
+            publish(session, session.get_one(tables.Study, study.id), config, status)
             record(session, actor, Action.STUDY_CREATE, study=config.study.name)
     except BaseException:
         if study.id is not None:
@@ -278,7 +265,7 @@ def require_usable_images(
             yield name
 
     with database.reading() as session:
-        shown = shown_images(session, session.get_one(Study, study_id))
+        shown = shown_images(session, session.get_one(tables.Study, study_id))
     shown = replace(shown, searched=searched)
     with catch_warnings(action="ignore"):  # Pillow's, of unusual but complete files
         images = check_shown(shown, decoder(), track_going_on)
@@ -289,17 +276,17 @@ def require_usable_images(
 
 def hidden_study(
     config: StudyConfig, *, origin: str, chosen_by: Mapping[str, object] | None = None
-) -> Study:
+) -> tables.Study:
     """A study for `begin`, under a name of its own."""
-    study = new_study(config, origin=origin, status="draft", chosen_by=chosen_by)
-    study.name, study.platform_study_id = f"{BEING_CREATED}{secrets.token_hex(8)}", None
+    study = design.new_study(config, origin=origin, status="draft", chosen_by=chosen_by)
+    study.name, study.platform_study_id = f"{tables.BEING_CREATED}{secrets.token_hex(8)}", None
     return study
 
 
-def begin(parts: Parts, study: Study) -> Creation:
+def begin(parts: Parts, study: tables.Study) -> Creation:
     added(parts.session, study)
     now = datetime.now(UTC)
-    added(parts.session, StudyCreation(study_id=study.id, continued_at=now))
+    added(parts.session, tables.StudyCreation(study_id=study.id, continued_at=now))
     creation = Creation(parts, study.id)
     creation.end_part()
     return creation
@@ -324,10 +311,10 @@ class Creation:
 def go_on(session: Session, study_id: int) -> None:
     """Record that a creation goes on; `Conflict` if another command has removed what it stored."""
     goes_on = (
-        update(StudyCreation)
-        .where(StudyCreation.study_id == study_id)
+        update(tables.StudyCreation)
+        .where(tables.StudyCreation.study_id == study_id)
         .values(continued_at=datetime.now(UTC))
-        .returning(StudyCreation.study_id)
+        .returning(tables.StudyCreation.study_id)
     )
     if session.scalar(goes_on) is None:
         raise Conflict(
@@ -341,28 +328,30 @@ def hide(session: Session, study_id: int, successor_id: int) -> None:
 
     `Conflict` if somebody has enrolled meanwhile.
     """
-    study = session.get_one(Study, study_id)
+    study = session.get_one(tables.Study, study_id)
     session.refresh(study, with_for_update=True)
-    of_study = Participant.study_id == study_id
-    if session.scalar(select(Participant.id).where(of_study, Participant.enrolled_at.is_not(None))):
+    of_study = tables.Participant.study_id == study_id
+    if session.scalar(
+        select(tables.Participant.id).where(of_study, tables.Participant.enrolled_at.is_not(None))
+    ):
         raise Conflict(
             f"somebody has enrolled in study {study.name} meanwhile, so it stays as it is"
         )
-    for table in (Participant, AllowedPerson, Message, Draft, Job):
+    for table in (tables.Participant, tables.AllowedPerson, tables.Message, Draft, Job):
         moved = update(table).where(table.study_id == study_id).values(study_id=successor_id)
         session.execute(moved)
-    study.name, study.platform_study_id = f"{BEING_CREATED}{secrets.token_hex(8)}", None
-    session.add(StudyCreation(study_id=study_id, continued_at=datetime.now(UTC)))
+    study.name, study.platform_study_id = f"{tables.BEING_CREATED}{secrets.token_hex(8)}", None
+    session.add(tables.StudyCreation(study_id=study_id, continued_at=datetime.now(UTC)))
     session.flush()
 
 
-def publish(session: Session, study: Study, config: StudyConfig, status: str) -> None:
+def publish(session: Session, study: tables.Study, config: StudyConfig, status: str) -> None:
     """Give the complete study its name and its status."""
-    require_new_name(session, config)
-    require_unbound_platform_study(session, config)
+    design.require_new_name(session, config)
+    design.require_unbound_platform_study(session, config)
     study.name, study.status = config.study.name, status
     if status == "open":
         record_opening(study, datetime.now(UTC))
     study.platform_study_id = config.recruitment.platform_study_id or None
-    session.execute(delete(StudyCreation).where(StudyCreation.study_id == study.id))
+    session.execute(delete(tables.StudyCreation).where(tables.StudyCreation.study_id == study.id))
     session.flush()

@@ -31,26 +31,10 @@ from hsfiq.errors import ConfigError, Conflict, FileErrors, Refused, UnreadableI
 from hsfiq.images.check import Track
 from hsfiq.kinds import KINDS
 from hsfiq.readers.files import read_text
+from hsfiq.study import creation, forms
 from hsfiq.study.capacity import Capacity, capacity_of, planned_judgements
 from hsfiq.study.config import StudyConfig, config_of, n_sets_of, stored_recruitment
-from hsfiq.study.creation import (
-    begin,
-    go_on,
-    hidden_study,
-    remove_interrupted,
-    remove_unfinished,
-    require_usable_images,
-)
 from hsfiq.study.design import DrawnPair, NextPart, chosen_queries, same_transaction, store_items
-from hsfiq.study.forms import (
-    FormWriter,
-    Lists,
-    Packer,
-    QueryFacts,
-    batches,
-    query_facts,
-    ranked_lists,
-)
 from hsfiq.study.recruiting import Recruitment
 from hsfiq.text import count_text
 
@@ -209,8 +193,8 @@ class Plan:
     rng: Random
     first_form: int
     first_batch: int
-    facts: Mapping[int, QueryFacts]
-    lists: Lists
+    facts: Mapping[int, forms.QueryFacts]
+    lists: forms.Lists
     divide: Divide
 
 
@@ -259,7 +243,7 @@ def plan_extension(session: Session, study: Study, wanted: MoreAnnotators | NewQ
         rng=rng,
         first_form=first_form,
         first_batch=first_batch,
-        facts=query_facts(session, sorted({*queries, *lists})),
+        facts=forms.query_facts(session, sorted({*queries, *lists})),
         lists=lists,
         divide=divide,
     )
@@ -270,7 +254,7 @@ def store_extension(
 ) -> Stored:
     """Store the forms, and the pairs that they are the first to ask, in a study."""
     divided = plan.divide(session, study, next_part)
-    writer = FormWriter(
+    writer = forms.FormWriter(
         session, study, plan.config, plan.facts, plan.lists, plan.rng, plan.first_form
     )
     for batch_number, batch in enumerate(divided, start=plan.first_batch):
@@ -364,7 +348,7 @@ def raise_limits(study: Study, config: StudyConfig, capacity: Capacity) -> Recru
 
 def more_annotators(
     session: Session, study: Study, config: StudyConfig, annotators: int, rng: Random
-) -> tuple[list[int], Lists, Divide]:
+) -> tuple[list[int], forms.Lists, Divide]:
     """The queries that fewer participants judge, the lists for gold questions, and the batches."""
     planned = planned_judgements(session, study)
     pairs = pairs_of(session, planned)
@@ -380,7 +364,7 @@ def more_annotators(
     size = config.design.questions_per_form * config.design.forms_per_participant
     divided = []
     for category in sorted(by_category):
-        packer = Packer[DrawnPair](size)
+        packer = forms.Packer[DrawnPair](size)
         for copy in range(1, annotators + 1):
             lacking = [pair for pair in by_category[category] if planned[pair.pair_id] < copy]
             packer.add(rng.sample(lacking, len(lacking)))
@@ -395,7 +379,7 @@ def more_annotators(
 
 def new_queries(
     session: Session, study: Study, config: StudyConfig, wanted: NewQueries, rng: Random
-) -> tuple[list[int], Lists, Divide]:
+) -> tuple[list[int], forms.Lists, Divide]:
     """Queries that the study does not ask about, the lists of all its queries, and the batches."""
     if KINDS[config.design.kind].is_live:
         what = "a study of searches takes more annotators, but no further queries"
@@ -415,8 +399,8 @@ def new_queries(
     if KINDS[config.design.kind].needs_lists:
         design = config.design
         systems, n_sets = config.queries.systems, n_sets_of(design)
-        lists.update(ranked_lists(session, chosen, design.k, systems, n_sets))
-    facts = query_facts(session, chosen)
+        lists.update(forms.ranked_lists(session, chosen, design.k, systems, n_sets))
+    facts = forms.query_facts(session, chosen)
     drawn = Counter(tuple(sorted(systems)) for systems in systems_by_pair.values())
     own = dict(lists)
     lists.update(lists_for_gold(session, study, config, sorted(asked)))
@@ -425,7 +409,7 @@ def new_queries(
         stored = store_items(
             *(session, study, config, chosen, own, facts, rng), drawn=drawn, next_part=next_part
         )
-        return batches(stored, config, rng)
+        return forms.batches(stored, config, rng)
 
     return chosen, lists, divide
 
@@ -461,14 +445,14 @@ def with_systems(session: Session, config: StudyConfig, systems: set[int]) -> St
 
 def lists_for_gold(
     session: Session, study: Study, config: StudyConfig, queries: Sequence[int]
-) -> Lists:
+) -> forms.Lists:
     """The ranked lists from which gold questions are made; none if the study has none."""
     if not config.checks.gold:
         return {}
     systems = set().union(*systems_of_pairs(session, study).values())
     config = with_systems(session, config, systems)
     design = config.design
-    return ranked_lists(session, queries, design.k, config.queries.systems, n_sets_of(design))
+    return forms.ranked_lists(session, queries, design.k, config.queries.systems, n_sets_of(design))
 
 
 # Extend a study in short transactions, so that annotators' answers do not wait for it.
@@ -497,18 +481,18 @@ def extend_in_parts(
         Conflict: the study was extended by another command meanwhile.
         BrokenImages: files of images are there but cannot be shown.
     """
-    remove_interrupted(database, now)
+    creation.remove_interrupted(database, now)
     with database.reading() as session:
         study = study_of(session)
         plan = plan_extension(session, study, wanted)
-        hidden = hidden_study(config_of(study), origin=study.origin)
+        hidden = creation.hidden_study(config_of(study), origin=study.origin)
     try:
         with database.writing_in_parts() as parts:
-            creation = begin(parts, hidden)
-            stored = store_extension(parts.session, hidden, plan, creation.next_part)
-        require_usable_images(database, hidden.id, frozenset(), track)
+            begun = creation.begin(parts, hidden)
+            stored = store_extension(parts.session, hidden, plan, begun.next_part)
+        creation.require_usable_images(database, hidden.id, frozenset(), track)
         with database.writing() as session:
-            go_on(session, hidden.id)
+            creation.go_on(session, hidden.id)
             study = lock(session)
             if next_extension(session, study) != plan.number:
                 raise Conflict(
@@ -521,7 +505,7 @@ def extend_in_parts(
             record(session, actor, Action.STUDY_EXTEND, study=study.name, about=about)
     except BaseException:
         if hidden.id is not None:
-            remove_unfinished(database, hidden.id)
+            creation.remove_unfinished(database, hidden.id)
         raise
     return added
 

@@ -11,15 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from sqlalchemy import bindparam, insert, select
 from sqlalchemy.orm import Session
 
-from hsfiq.db.rows import (
-    NEW_FURTHER_SETS,
-    NEW_IMAGES,
-    NEW_PAIRS,
-    NEW_QUESTIONS,
-    NEW_SETS,
-    execute,
-    rows_of,
-)
+from hsfiq.db import rows
 from hsfiq.db.source_tables import Query, RankedList, System, Triplet
 from hsfiq.db.tables import Check, Form, Question, Study
 from hsfiq.errors import ConfigError
@@ -304,19 +296,19 @@ class GoldQuestions:
             "first_id": first,
             "second_id": second,
         }
-        pair_id = int(execute(self.session, NEW_PAIRS, pair).scalar_one())
+        pair_id = int(rows.execute(self.session, rows.NEW_PAIRS, pair).scalar_one())
         further = [
             {"pair_id": pair_id, "place": place, "query_id": query.query_id, "set_id": set_id}
             for place, set_id in enumerate(stored[2:], start=2)
         ]
         if further:
-            execute(self.session, NEW_FURTHER_SETS, further)
+            rows.execute(self.session, rows.NEW_FURTHER_SETS, further)
         return pair_id
 
     def far_images(self, query: QueryFacts, number: int) -> list[int]:
         """Random images that no system returned for the query, of other categories if possible."""
         near = {query.reference_id, query.target_id}
-        for (images,) in rows_of(self.session, LISTS_OF_QUERY, {"query": query.query_id}):
+        for (images,) in rows.rows_of(self.session, LISTS_OF_QUERY, {"query": query.query_id}):
             near.update(images)
         pool = [image for image in self._images_outside(query.category) if image not in near]
         if len(pool) < number:
@@ -343,12 +335,12 @@ class GoldQuestions:
 
     def _store_set(self, query: QueryFacts, images: Sequence[int]) -> int:
         row = {"query_id": query.query_id, "system_id": None}
-        planted = int(execute(self.session, NEW_SETS, row).scalar_one())
+        planted = int(rows.execute(self.session, rows.NEW_SETS, row).scalar_one())
         members = [
             {"set_id": planted, "rank": rank, "image_id": image}
             for rank, image in enumerate(images)
         ]
-        execute(self.session, NEW_IMAGES, members)
+        rows.execute(self.session, rows.NEW_IMAGES, members)
         return planted
 
 
@@ -411,12 +403,12 @@ def material_for(session: Session, config: StudyConfig, query_ids: Sequence[int]
 
 def query_facts(session: Session, query_ids: Sequence[int]) -> dict[int, QueryFacts]:
     wanted = set(query_ids)
-    rows = session.execute(
+    facts = session.execute(
         select(
             Query.id, Query.triplet_id, Triplet.category, Triplet.reference_id, Triplet.target_id
         ).join(Query.triplet)
     )
-    return {row[0]: QueryFacts(*row) for row in rows if row[0] in wanted}
+    return {row[0]: QueryFacts(*row) for row in facts if row[0] in wanted}
 
 
 def ranked_lists(
@@ -428,12 +420,14 @@ def ranked_lists(
 ) -> dict[int, dict[int, list[int]]]:
     """The keys of each system's top-k images, {query: {system: [image]}}, of so many or more."""
     lists: dict[int, dict[int, list[int]]] = {query: {} for query in query_ids}
-    rows = select(RankedList.query_id, RankedList.system_id, RankedList.image_ids).order_by(
+    stored = select(RankedList.query_id, RankedList.system_id, RankedList.image_ids).order_by(
         RankedList.query_id, RankedList.system_id
     )
     if systems:
-        rows = rows.join(System, RankedList.system_id == System.id).where(System.name.in_(systems))
-    for query_id, system_id, image_ids in session.execute(rows):
+        stored = stored.join(System, RankedList.system_id == System.id).where(
+            System.name.in_(systems)
+        )
+    for query_id, system_id, image_ids in session.execute(stored):
         if query_id in lists and len(image_ids) >= k:
             lists[query_id][system_id] = image_ids[:k]
     n_lacking = sum(len(by_system) < n_systems for by_system in lists.values())
@@ -528,7 +522,7 @@ class FormWriter:
                 "n_questions": len(own),
             }
             self._next_number += 1
-            form_id = int(execute(self.session, NEW_FORM, form).scalar_one())
+            form_id = int(rows.execute(self.session, NEW_FORM, form).scalar_one())
             asked = self._with_repeats(self._with_gold(self._plain(own), category, triplets))
             self._store(form_id, asked)
 
@@ -582,8 +576,8 @@ class FormWriter:
         return asked
 
     def _store(self, form_id: int, asked: Sequence[DrawnQuestion]) -> None:
-        rows = [question_row(form_id, place, question) for place, question in enumerate(asked)]
-        keys = execute(self.session, NEW_QUESTIONS, rows).scalars().all()
+        to_store = [question_row(form_id, place, question) for place, question in enumerate(asked)]
+        keys = rows.execute(self.session, rows.NEW_QUESTIONS, to_store).scalars().all()
         checks: list[dict[str, Any]] = []
         if self.config.checks.arithmetic:
             checks.append(sum_before(form_id, self.rng))
@@ -595,7 +589,7 @@ class FormWriter:
                 repeats = keys[asked.index(question.repeats)]
                 checks.append(check | {"kind": "repeat", "repeats_id": repeats})
         if checks:
-            execute(self.session, NEW_CHECKS, checks)
+            rows.execute(self.session, NEW_CHECKS, checks)
 
 
 def question_row(form_id: int, place: int, question: DrawnQuestion | Question) -> dict[str, Any]:

@@ -20,16 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 -- the usual name
 
 from hsfiq.errors import HsfiqError, UnreadableInput
-from hsfiq.model.encoders.blip2_weights import (
-    EVA_MLP_RATIO,
-    PATCH,
-    Vit,
-    default_folder,
-    fill,
-    first_two,
-    frozen_id,
-    read_words,
-)
+from hsfiq.model.encoders import blip2_weights
 from hsfiq.model.encoders.encoder import Preprocessing, normalise, pooled_query
 
 if TYPE_CHECKING:
@@ -175,7 +166,9 @@ def to_lavis(tensors: Mapping[str, Tensor], where: str) -> dict[str, Tensor]:
 def require_names(wanted: Iterable[str], tensors: Mapping[str, Tensor], where: str) -> None:
     missing = [name for name in wanted if name not in tensors]
     if missing:
-        raise UnreadableInput(where, f"lacks {first_two(missing)}", "it is of another model")
+        raise UnreadableInput(
+            where, f"lacks {blip2_weights.first_two(missing)}", "it is of another model"
+        )
 
 
 def _other(name: str, names: Mapping[str, str]) -> str | None:
@@ -192,7 +185,7 @@ def _required(name: str, tensors: Mapping[str, Tensor], where: str) -> Tensor:
 
 def _refuse(unknown: list[str], where: str, model: str) -> None:
     if unknown:
-        raise UnreadableInput(where, f"has {first_two(unknown)}, unknown to {model}")
+        raise UnreadableInput(where, f"has {blip2_weights.first_two(unknown)}, unknown to {model}")
 
 
 # The files of BLIP-2 in transformers' layout: their names, their source and their content.
@@ -215,7 +208,7 @@ AGAIN = "download it again"
 
 
 def usual_folder() -> Path:
-    return default_folder() / REPOSITORY.rpartition("/")[2]
+    return blip2_weights.default_folder() / REPOSITORY.rpartition("/")[2]
 
 
 def require_files(folder: Path) -> None:
@@ -268,7 +261,7 @@ def read_safetensors(file: Path) -> dict[str, Tensor]:
 def vocabulary(folder: Path) -> list[str]:
     """The tokenizer's words in the order of their ids, without tokens added to BERT's."""
     if (folder / VOCABULARY).is_file():
-        return read_words(folder / VOCABULARY)
+        return blip2_weights.read_words(folder / VOCABULARY)
     file = folder / TOKENIZER
     model = read_json(file).get("model")
     ids = model.get("vocab") if isinstance(model, dict) else None
@@ -315,7 +308,7 @@ def require_transformers(model: str) -> None:
         ) from error
 
 
-def config_of(vit: Vit, bert: Mapping[str, Any], n_words: int) -> Blip2Config:
+def config_of(vit: blip2_weights.Vit, bert: Mapping[str, Any], n_words: int) -> Blip2Config:
     """The config of the model that LAVIS builds from an EVA image encoder and BERT's config.
 
     `n_words` counts the Q-Former's vocabulary: BERT's words and LAVIS' own.
@@ -326,11 +319,11 @@ def config_of(vit: Vit, bert: Mapping[str, Any], n_words: int) -> Blip2Config:
     return Blip2Config(
         vision_config={
             "hidden_size": vit.width,
-            "intermediate_size": int(vit.width * EVA_MLP_RATIO),
+            "intermediate_size": int(vit.width * blip2_weights.EVA_MLP_RATIO),
             "num_hidden_layers": vit.blocks,
             "num_attention_heads": vit.heads,
             "image_size": vit.size,
-            "patch_size": PATCH,
+            "patch_size": blip2_weights.PATCH,
         },
         qformer_config={**qformer, "vocab_size": n_words, "use_qformer_text_input": True},
         num_query_tokens=N_QUERIES,
@@ -361,14 +354,16 @@ def read_config(folder: Path) -> Blip2Config:
     if not takes_text:
         raise UnreadableInput(str(file), "is of a BLIP-2 whose Q-Former takes no text")
     vision: Any = config.vision_config
-    if vision.patch_size != PATCH or not isinstance(vision.image_size, int):
-        raise UnreadableInput(str(file), f"has image patches that are not {PATCH} pixels wide")
+    if vision.patch_size != blip2_weights.PATCH or not isinstance(vision.image_size, int):
+        raise UnreadableInput(
+            str(file), f"has image patches that are not {blip2_weights.PATCH} pixels wide"
+        )
     return config
 
 
-def vit_of(config: Blip2Config) -> Vit:
+def vit_of(config: Blip2Config) -> blip2_weights.Vit:
     vision: Any = config.vision_config
-    return Vit(
+    return blip2_weights.Vit(
         "eva",
         size=vision.image_size,
         width=vision.hidden_size,
@@ -448,7 +443,7 @@ class Blip2Hf(nn.Module):
 
     name = NAME
 
-    def __init__(self, hf: Any, vit: Vit, tokenizer: Any) -> None:
+    def __init__(self, hf: Any, vit: blip2_weights.Vit, tokenizer: Any) -> None:
         """Wrap a `Blip2ForImageTextRetrieval` in fp32 and freeze what is not trained."""
         super().__init__()
         self.preprocessing = Preprocessing(size=vit.size)
@@ -472,7 +467,7 @@ class Blip2Hf(nn.Module):
             state = self.hf.state_dict()
             frozen = {name: state[name] for name in state if name.startswith(HF_VIT)}
             tensors = to_lavis(frozen, self.name)
-            self._frozen_id = frozen_id(
+            self._frozen_id = blip2_weights.frozen_id(
                 self._vit, {name.removeprefix(VIT): tensors[name] for name in tensors}
             )
         return self._frozen_id
@@ -548,7 +543,7 @@ def load(folder: Path | None) -> Blip2Hf:
             str(folder), f"its tokenizer has {len(tokenizer)} words, and its model {n_words}"
         )
     hf = build(config, str(folder / CONFIG))
-    fill(hf, read_weights(folder), folder / WEIGHTS)
+    blip2_weights.fill(hf, read_weights(folder), folder / WEIGHTS)
     encoder = Blip2Hf(hf, vit_of(config), tokenizer)
     temperature = read_lavis_only(folder).get("temp")
     if temperature is not None:

@@ -28,22 +28,6 @@ from hsfiq.model.encoders.blip2_weights import (
     require_shapes,
 )
 from hsfiq.model.encoders.hf import NAME as HF
-from hsfiq.model.encoders.hf import (
-    QFORMER,
-    VIT,
-    config_of,
-    hf_name,
-    lavis_names,
-    lavis_only,
-    read_config,
-    require_names,
-    require_transformers,
-    shapes,
-    to_hf,
-    to_lavis,
-    tokenizer_of,
-    vit_of,
-)
 
 # The published files of BLIP-2 from LAVIS' layout to transformers', and back.
 
@@ -61,22 +45,22 @@ def lavis_to_hf(architecture: Architecture, source: Path, out: Path) -> int:
         )
     require_files(architecture, source)
     require_new(out)
-    require_transformers("blip2-hf")
+    hf.require_transformers("blip2-hf")
     words = read_words(source / BERT_VOCABULARY)
     bert = hf.read_json(source / BERT_CONFIG)
-    config = config_of(architecture.vit, bert, len(words) + 1)
-    wanted = shapes(config, str(source / BERT_CONFIG))
+    config = hf.config_of(architecture.vit, bert, len(words) + 1)
+    wanted = hf.shapes(config, str(source / BERT_CONFIG))
     tensors = lavis_tensors(architecture, source, wanted)
     checkpoint = source / architecture.checkpoint
-    converted = to_hf(tensors, str(checkpoint))
+    converted = hf.to_hf(tensors, str(checkpoint))
     require_shapes(converted, wanted, checkpoint)
     with atomic_folder(out) as draft:
         config.save_pretrained(draft)
-        tokenizer_of(words).save_pretrained(draft)
+        hf.tokenizer_of(words).save_pretrained(draft)
         (draft / hf.VOCABULARY).write_text("\n".join(words) + "\n", encoding="utf-8")
         for part, name in (
             (converted, hf.WEIGHTS),
-            (lavis_only(tensors), hf.LAVIS_ONLY),
+            (hf.lavis_only(tensors), hf.LAVIS_ONLY),
         ):
             # safetensors refuses tensors that share a storage.
             copies = {key: tensor.clone().contiguous() for key, tensor in part.items()}
@@ -92,15 +76,17 @@ def lavis_tensors(
     `wanted` are the tensors to convert them to, by transformers' names. Raises UnreadableInput if
     a tensor is missing or a file is damaged.
     """
-    names = [name for hf_name in wanted for name in lavis_names(hf_name)]
+    names = [name for hf_name in wanted for name in hf.lavis_names(hf_name)]
     tensors: dict[str, Tensor] = {}
     if architecture.vit_file is not None:
         vit = read_tensors(source / architecture.vit_file)
-        tensors = {f"{VIT}{name}": vit[name] for name in vit if f"{VIT}{name}" in names}
+        tensors = {f"{hf.VIT}{name}": vit[name] for name in vit if f"{hf.VIT}{name}" in names}
     tensors |= read_tensors(source / architecture.checkpoint, key="model")
-    absent = [name for name in names if name.startswith(VIT)]
-    require_names(absent, tensors, str(source / (architecture.vit_file or architecture.checkpoint)))
-    require_names(names, tensors, str(source / architecture.checkpoint))
+    absent = [name for name in names if name.startswith(hf.VIT)]
+    hf.require_names(
+        absent, tensors, str(source / (architecture.vit_file or architecture.checkpoint))
+    )
+    hf.require_names(names, tensors, str(source / architecture.checkpoint))
     return tensors
 
 
@@ -112,22 +98,22 @@ def hf_to_lavis(source: Path, out: Path) -> Architecture:
     """
     hf.require_files(source)
     require_new(out)
-    require_transformers("blip2-hf")
-    config = read_config(source)
-    vit = vit_of(config)
+    hf.require_transformers("blip2-hf")
+    config = hf.read_config(source)
+    vit = hf.vit_of(config)
     architecture = next((known for known in ARCHITECTURES.values() if known.vit == vit), None)
     if architecture is None:
         raise UnreadableInput(str(source / hf.CONFIG), f"LAVIS publishes no BLIP-2 with {vit}")
-    wanted = shapes(config, str(source / hf.CONFIG))
+    wanted = hf.shapes(config, str(source / hf.CONFIG))
     tensors, weights = hf.read_weights(source), source / hf.WEIGHTS
-    require_names(wanted, tensors, str(weights))
-    converted = to_lavis(tensors, str(weights))
+    hf.require_names(wanted, tensors, str(weights))
+    converted = hf.to_lavis(tensors, str(weights))
     require_shapes({name: tensors[name] for name in tensors if name in wanted}, wanted, weights)
     converted |= hf.read_lavis_only(source)
     words = hf.vocabulary(source)
     qformer_config: Any = config.qformer_config
     qformer = qformer_config.to_dict()
-    bert = {"model_type": "bert", **{key: qformer[key] for key in QFORMER}}
+    bert = {"model_type": "bert", **{key: qformer[key] for key in hf.QFORMER}}
     with atomic_folder(out) as draft:
         (draft / BERT_CONFIG).parent.mkdir()
         settings = json.dumps({**bert, "vocab_size": len(words)}, indent=2) + "\n"
@@ -141,8 +127,8 @@ def write_lavis(architecture: Architecture, tensors: Mapping[str, Tensor], folde
     # Tensors of a safetensors file may share a storage, which torch would save completely.
     rest = {name: tensor.clone() for name, tensor in tensors.items()}
     if architecture.vit_file is not None:
-        names = [name for name in rest if name.startswith(VIT)]
-        vit = {name.removeprefix(VIT): rest.pop(name) for name in names}
+        names = [name for name in rest if name.startswith(hf.VIT)]
+        vit = {name.removeprefix(hf.VIT): rest.pop(name) for name in names}
         torch.save(vit, folder / architecture.vit_file)
     torch.save({"model": rest}, folder / architecture.checkpoint)
 
@@ -221,12 +207,12 @@ def answer_model_beside(checkpoint: Checkpoint) -> bytes | None:
 
 
 def to_hf_name(name: str) -> str | None:
-    hf = hf_name(name.removeprefix(_LAVIS_PREFIX)) if name.startswith(_LAVIS_PREFIX) else None
-    return f"{_HF_PREFIX}{hf}" if hf else None
+    there = hf.hf_name(name.removeprefix(_LAVIS_PREFIX)) if name.startswith(_LAVIS_PREFIX) else None
+    return f"{_HF_PREFIX}{there}" if there else None
 
 
 def to_lavis_name(name: str) -> str | None:
-    names = lavis_names(name.removeprefix(_HF_PREFIX)) if name.startswith(_HF_PREFIX) else ()
+    names = hf.lavis_names(name.removeprefix(_HF_PREFIX)) if name.startswith(_HF_PREFIX) else ()
     return f"{_LAVIS_PREFIX}{names[0]}" if len(names) == 1 else None
 
 

@@ -17,16 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 -- the usual name
 
 from hsfiq.errors import HsfiqError
-from hsfiq.model.encoders.blip2_weights import (
-    ARCHITECTURES,
-    BERT_CONFIG,
-    BERT_VOCABULARY,
-    Architecture,
-    fill,
-    frozen_id,
-    read_tensors,
-    require_files,
-)
+from hsfiq.model.encoders import blip2_weights
 from hsfiq.model.encoders.encoder import Preprocessing, normalise, pooled_query
 
 UNUSED = ("Qformer.cls.", "itm_head.", "Qformer.bert.embeddings.position_ids")
@@ -41,7 +32,7 @@ class Blip2(nn.Module):
 
     temperature: nn.Parameter
 
-    def __init__(self, architecture: Architecture, lavis: Any) -> None:
+    def __init__(self, architecture: blip2_weights.Architecture, lavis: Any) -> None:
         """Wrap LAVIS' `Blip2Qformer` of an architecture and freeze what is not trained."""
         super().__init__()
         self.name = architecture.name
@@ -54,7 +45,7 @@ class Blip2(nn.Module):
         freeze(lavis)
 
     @classmethod
-    def random(cls, architecture: Architecture, generator: torch.Generator) -> Blip2:
+    def random(cls, architecture: blip2_weights.Architecture, generator: torch.Generator) -> Blip2:
         """Build a model with a Q-Former of the real size and random weights, without any files.
 
         Its vocabulary is generated, with as many words as BERT's.
@@ -72,7 +63,9 @@ class Blip2(nn.Module):
 
     def frozen_id(self) -> str:
         if self._frozen_id is None:
-            self._frozen_id = frozen_id(self._vit, self.lavis.visual_encoder.state_dict())
+            self._frozen_id = blip2_weights.frozen_id(
+                self._vit, self.lavis.visual_encoder.state_dict()
+            )
         return self._frozen_id
 
     def image_modules(self) -> Sequence[nn.Module]:
@@ -140,26 +133,28 @@ def load(name: str, weights: Path) -> Blip2:
     return from_files(architecture_named(name), weights)
 
 
-def from_files(architecture: Architecture, weights: Path) -> Blip2:
+def from_files(architecture: blip2_weights.Architecture, weights: Path) -> Blip2:
     """Build a model of any size from files of the published layout."""
-    require_files(architecture, weights)
-    bert = weights / BERT_CONFIG, weights / BERT_VOCABULARY
+    blip2_weights.require_files(architecture, weights)
+    bert = weights / blip2_weights.BERT_CONFIG, weights / blip2_weights.BERT_VOCABULARY
     lavis = import_lavis_model().build(architecture.vit, *bert)
     # Without a temperature in the checkpoint, LAVIS' own stays: 0.07.
     optional = [*UNUSED, "temp"]
     if architecture.vit_file is not None:
         file = weights / architecture.vit_file
-        fill(lavis.visual_encoder, read_tensors(file), file)
+        blip2_weights.fill(lavis.visual_encoder, blip2_weights.read_tensors(file), file)
         optional.append("visual_encoder.")
     file = weights / architecture.checkpoint
-    fill(lavis, read_tensors(file, key="model"), file, tuple(optional))
+    blip2_weights.fill(lavis, blip2_weights.read_tensors(file, key="model"), file, tuple(optional))
     return Blip2(architecture, lavis)
 
 
-def architecture_named(name: str) -> Architecture:
-    if name not in ARCHITECTURES:
-        raise HsfiqError(f"no BLIP-2 is called {name}: there are {', '.join(ARCHITECTURES)}")
-    return ARCHITECTURES[name]
+def architecture_named(name: str) -> blip2_weights.Architecture:
+    if name not in blip2_weights.ARCHITECTURES:
+        raise HsfiqError(
+            f"no BLIP-2 is called {name}: there are {', '.join(blip2_weights.ARCHITECTURES)}"
+        )
+    return blip2_weights.ARCHITECTURES[name]
 
 
 def import_lavis_model() -> ModuleType:

@@ -10,22 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hsfiq.errors import UnreadableInput
+from hsfiq.model.evaluation import metrics
 from hsfiq.model.evaluation.benchmarks import Benchmark, Query, SystemLists
 from hsfiq.model.evaluation.lists import match_runs
-from hsfiq.model.evaluation.metrics import (
-    CIRCO_KS,
-    RECALL_KS,
-    Figure,
-    QueryRow,
-    aligned,
-    candidates_per_query,
-    cluster_of,
-    is_settled,
-    percent,
-    reasons_of,
-    recall,
-    target_of,
-)
 from hsfiq.readers.runs import read_run
 
 if TYPE_CHECKING:
@@ -58,15 +45,15 @@ class ThreeAnswers:
 
 
 def ks_of(benchmark: Benchmark) -> tuple[int, ...]:
-    return CIRCO_KS if benchmark.name == "circo" else RECALL_KS
+    return metrics.CIRCO_KS if benchmark.name == "circo" else metrics.RECALL_KS
 
 
-def query_values(benchmark: Benchmark, answers: ThreeAnswers) -> list[QueryRow]:
+def query_values(benchmark: Benchmark, answers: ThreeAnswers) -> list[metrics.QueryRow]:
     """The values of each query; None where a list does not determine one."""
     ks = ks_of(benchmark)
     rows = []
     for part in benchmark.parts:
-        n_candidates = candidates_per_query(benchmark, part)
+        n_candidates = metrics.candidates_per_query(benchmark, part)
         for query in part.queries:
             lists = {
                 name: getattr(answers, name)[part.name].lists.get(query.query_id) for name in INPUTS
@@ -79,7 +66,11 @@ def query_values(benchmark: Benchmark, answers: ThreeAnswers) -> list[QueryRow]:
             for name in INPUTS:
                 values[f"{NDCG}_{name}@{max(ks)}"] = ndcg(query, lists[name], max(ks), n_candidates)
                 values[f"{NDCG}_{name}"] = ndcg(query, lists[name], None, n_candidates)
-            rows.append(QueryRow(query.query_id, part.name, cluster_of(benchmark, query), values))
+            rows.append(
+                metrics.QueryRow(
+                    query.query_id, part.name, metrics.cluster_of(benchmark, query), values
+                )
+            )
     return rows
 
 
@@ -87,7 +78,9 @@ def hit(
     query: Query, images: Sequence[str] | None, k: int, n_candidates: int | None
 ) -> float | None:
     """Recall@k; 0 for a query without a list."""
-    return 0.0 if images is None else recall(images, target_of(query), k, n_candidates)
+    return (
+        0.0 if images is None else metrics.recall(images, metrics.target_of(query), k, n_candidates)
+    )
 
 
 def label_values(hits: Mapping[str, float | None]) -> dict[str, float | None]:
@@ -109,36 +102,38 @@ def ndcg(
     """
     if images is None:
         return 0.0
-    target = target_of(query)
+    target = metrics.target_of(query)
     if target in images:
         place = images.index(target) + 1
         return 1 / log2(place + 1) if k is None or place <= k else 0.0
     depth = len(images) + 1 if k is None else k
-    return 0.0 if is_settled(images, depth, n_candidates) else None
+    return 0.0 if metrics.is_settled(images, depth, n_candidates) else None
 
 
-def figures_of(rows: Sequence[QueryRow]) -> dict[str, Figure]:
+def figures_of(rows: Sequence[metrics.QueryRow]) -> dict[str, metrics.Figure]:
     """All figures: means over parts, and the gaps between them."""
     means: dict[str, float] = {}
-    figures: dict[str, Figure] = {}
+    figures: dict[str, metrics.Figure] = {}
     for name in rows[0].values:
         n_open = sum(row.values[name] is None for row in rows)
         if n_open:
             reason = f"{n_open:,} of {len(rows):,} queries have lists that are too short"
-            figures[name] = Figure(None, reason)
+            figures[name] = metrics.Figure(None, reason)
         else:
             means[name] = mean_over_parts(rows, name)
-            figures[name] = Figure(means[name])
+            figures[name] = metrics.Figure(means[name])
     gaps = gaps_of(means)
     for name in gap_names(rows[0].values):
         if name in gaps:
-            figures[name] = Figure(gaps[name])
+            figures[name] = metrics.Figure(gaps[name])
         else:
-            figures[name] = Figure(None, "it needs the figures of all three inputs, both above 0")
+            figures[name] = metrics.Figure(
+                None, "it needs the figures of all three inputs, both above 0"
+            )
     return figures
 
 
-def mean_over_parts(rows: Sequence[QueryRow], name: str) -> float:
+def mean_over_parts(rows: Sequence[metrics.QueryRow], name: str) -> float:
     by_part: defaultdict[str, list[float]] = defaultdict(list)
     for row in rows:
         by_part[row.part].append(row.values[name] or 0.0)
@@ -227,7 +222,7 @@ def add_composition(
         "text_only": [str(path) for path in request.text_only],
         "image_only": [str(path) for path in request.image_only],
     } | {name: figure.value for name, figure in figures.items()}
-    if reasons := reasons_of(figures):
+    if reasons := metrics.reasons_of(figures):
         composition["reason"] = reasons
     result["composition"] = composition
     lines += ["", *table(figures, ks_of(benchmark))]
@@ -238,17 +233,17 @@ def add_composition(
         lines += interval_lines(figures, intervals)
 
 
-def table(figures: Mapping[str, Figure], ks: Sequence[int]) -> list[str]:
+def table(figures: Mapping[str, metrics.Figure], ks: Sequence[int]) -> list[str]:
     """A row for each K, and for nDCG; in per cent."""
     rows = [["composition", *INPUTS, "gap", *LABELS]]
     for k in ks:
         names = [f"{name}@{k}" for name in (*INPUTS, "gap", *LABELS)]
-        rows.append([f"recall@{k}", *(percent(figures[name]) for name in names)])
+        rows.append([f"recall@{k}", *(metrics.percent(figures[name]) for name in names)])
     for end in (f"@{max(ks)}", ""):
         names = [*(f"{NDCG}_{name}{end}" for name in INPUTS), f"composition_gap{end}"]
-        cells = [percent(figures[name]) for name in names]
+        cells = [metrics.percent(figures[name]) for name in names]
         rows.append([f"{NDCG}{end}", *cells, *[""] * len(LABELS)])
-    lines = aligned(rows)
+    lines = metrics.aligned(rows)
     reasons = (figures[f"{NDCG}_{name}"].reason for name in INPUTS)
     if reason := next(filter(None, reasons), None):
         lines.append(f"{NDCG} is undefined: {reason}; give complete rankings")
@@ -256,7 +251,7 @@ def table(figures: Mapping[str, Figure], ks: Sequence[int]) -> list[str]:
 
 
 def composition_intervals(
-    rows: Sequence[QueryRow], figures: Mapping[str, Figure], seed: int
+    rows: Sequence[metrics.QueryRow], figures: Mapping[str, metrics.Figure], seed: int
 ) -> dict[str, ConfidenceInterval]:
     """The intervals of the defined figures, all from the same resamples of clusters."""
     import numpy as np  # noqa: PLC0415 (with the analysis extra)
@@ -281,11 +276,11 @@ def composition_intervals(
 
 
 def interval_lines(
-    figures: Mapping[str, Figure], intervals: Mapping[str, ConfidenceInterval]
+    figures: Mapping[str, metrics.Figure], intervals: Mapping[str, ConfidenceInterval]
 ) -> list[str]:
     """The intervals of the gaps; JSON has all."""
     return [
-        f"  {name}  {percent(figures[name])} [{100 * each.low:.2f}, {100 * each.high:.2f}]"
+        f"  {name}  {metrics.percent(figures[name])} [{100 * each.low:.2f}, {100 * each.high:.2f}]"
         for name, each in intervals.items()
         if "gap" in name
     ]

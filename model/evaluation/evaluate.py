@@ -11,15 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hsfiq.errors import UnreadableInput
+from hsfiq.model.evaluation import lists
 from hsfiq.model.evaluation.benchmarks import DEPTH, Benchmark, SystemLists, comparability_notes
 from hsfiq.model.evaluation.composition import NO_COMPOSITION, CompositionRequest, add_composition
-from hsfiq.model.evaluation.lists import (
-    check_submission,
-    make_submission,
-    match_runs,
-    require_free,
-    write_submission,
-)
 from hsfiq.model.evaluation.metrics import Evaluation, evaluate, to_table
 from hsfiq.model.evaluation.uncertainty import NOTHING, UncertaintyRequest, add_uncertainty
 from hsfiq.readers.runs import read_run
@@ -90,7 +84,7 @@ def evaluate_system(
             be computed.
     """
     if submission is not None:
-        require_free(submission)
+        lists.require_free(submission)
     uncertainty.check(benchmark, files)
     composition.check(benchmark)
     out = scorer.out if scorer is not None else None
@@ -106,7 +100,7 @@ def evaluate_system(
             return submission_check(benchmark, files)
     if files or scorer is None:
         runs = [read_run(path) for path in files]
-        answers, list_notes = match_runs(benchmark, runs, allow_missing=allow_missing)
+        answers, list_notes = lists.match_runs(benchmark, runs, allow_missing=allow_missing)
         system = RankedSystem(name or ", ".join(map(str, files)), benchmark, answers, list_notes)
     else:
         system = system_of_scorer(benchmark, scorer, allow_missing=allow_missing)
@@ -140,8 +134,8 @@ def evaluate_system(
     )
     written = []
     if submission is not None:
-        contents = make_submission(system.benchmark, system.answers[benchmark.parts[0].name])
-        write_submission(contents, submission)
+        contents = lists.make_submission(system.benchmark, system.answers[benchmark.parts[0].name])
+        lists.write_submission(contents, submission)
         written = report.result["submission"] = [str(submission / name) for name in contents]
     if out is not None:
         report.result["out"] = str(out)
@@ -228,7 +222,7 @@ def submission_check(benchmark: Benchmark, files: Sequence[Path]) -> EvaluationR
             "its targets are withheld, so there are no figures",
             "write the scorer's lists with --submission DIR or --out FILE",
         )
-    check_submission(benchmark, [read_run(path) for path in files])
+    lists.check_submission(benchmark, [read_run(path) for path in files])
     result = without_figures(benchmark) | {"valid_submission": True}
     names = [str(path) for path in files]
     line = f"{', '.join(names)}: valid submission, {result['n_queries']:,} queries"

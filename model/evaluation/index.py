@@ -10,15 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from hsfiq.model.evaluation import rankings
 from hsfiq.model.evaluation.benchmarks import Part, SystemLists
-from hsfiq.model.evaluation.rankings import (
-    PreparedScorer,
-    Ranked,
-    TopK,
-    columns_of,
-    query_vectors,
-    scored_blocks,
-)
 from hsfiq.model.recipes import Pooling
 from hsfiq.model.release_scores import indexed
 from hsfiq.model.runtime import generator
@@ -60,7 +53,7 @@ class Index:
         self._index.add(images.flatten(0, 1).float().cpu().numpy())
         self._n_images += len(images)
 
-    def search(self, queries: Tensor, k: int, probes: int) -> Ranked:
+    def search(self, queries: Tensor, k: int, probes: int) -> rankings.Ranked:
         """The k images with the highest scores in each query's `probes` nearest groups.
 
         Queries [Q, D] -> columns and scores [Q, k], k being N at most. Equal scores are in the
@@ -80,7 +73,7 @@ def centres_for(n_vectors: int) -> int:
     return max(int(4 * math.sqrt(n_vectors)), 1)
 
 
-def best_images(scores: Tensor, rows: Tensor, n_vectors: int, k: int) -> Ranked:
+def best_images(scores: Tensor, rows: Tensor, n_vectors: int, k: int) -> rankings.Ranked:
     """Images by their best vectors: scores and rows of M vectors [Q, M] -> [Q, k].
 
     A vector's row is its image's column times L plus its place there; -1 stands for no vector.
@@ -98,7 +91,7 @@ def best_images(scores: Tensor, rows: Tensor, n_vectors: int, k: int) -> Ranked:
         order = sorted(best, key=lambda column: (-best[column], column))[:k]
         kept_columns[query, : len(order)] = torch.tensor(order, dtype=torch.int64)
         kept_scores[query, : len(order)] = torch.tensor([best[column] for column in order])
-    return Ranked(kept_columns, kept_scores)
+    return rankings.Ranked(kept_columns, kept_scores)
 
 
 def recall_at(exact: Iterable[set[int]], approximate: Iterable[set[int]]) -> float:
@@ -128,7 +121,7 @@ class IndexLists:
 
 def rank_part_by_index(
     part: Part,
-    prepared: PreparedScorer,
+    prepared: rankings.PreparedScorer,
     depth: int,
     probes: int,
     *,
@@ -139,17 +132,19 @@ def rank_part_by_index(
     images = part.corpus.images or ()
     column = indexed(images)
     queries = [query for query in part.queries if query.reference in prepared.available]
-    vectors = query_vectors(queries, composing)  # [Q, D]
-    references = columns_of([[query.reference] for query in queries], column, vectors)[:, 0]  # [Q]
+    vectors = rankings.query_vectors(queries, composing)  # [Q, D]
+    references = rankings.columns_of([[query.reference] for query in queries], column, vectors)[
+        :, 0
+    ]  # [Q]
     chosen = torch.randperm(len(queries), generator=generator(SEED, "checked"))[:CHECKED]  # [C]
     excluded = references[chosen] if without_reference else None
-    exact = TopK(len(chosen), depth, excluded)
+    exact = rankings.TopK(len(chosen), depth, excluded)
     pooling = prepared.loaded.recipe.pooling
     index = Index(*sample_of(images, prepared.inference, pooling), SEED)
     first = 0
     for chunk in prepared.inference.galleries(images):
         index.add(searched(chunk, pooling))
-        for block in scored_blocks(vectors[chosen.to(vectors.device)], [chunk], pooling):
+        for block in rankings.scored_blocks(vectors[chosen.to(vectors.device)], [chunk], pooling):
             exact.add(block._replace(first=first))
         first += len(chunk)
     nearest = index.search(vectors, depth + without_reference, probes)

@@ -20,17 +20,9 @@ from torch import Tensor
 
 from hsfiq.atomic_files import explained_write_errors, write_whole
 from hsfiq.errors import UnreadableInput
+from hsfiq.model.evaluation import rankings
 from hsfiq.model.evaluation.benchmarks import Benchmark, Part
 from hsfiq.model.evaluation.index import rank_part_by_index
-from hsfiq.model.evaluation.rankings import (
-    QUERIES,
-    PreparedScorer,
-    images_of,
-    prepare_scorer,
-    rank_part,
-    restrict,
-    run_lines,
-)
 from hsfiq.model.scorer.inference import CHUNK
 from hsfiq.model.scorer.job import Callback
 from hsfiq.model.scorer.loading import ScorerPaths
@@ -74,8 +66,8 @@ def retrieve(request: Request, callback: Callback) -> dict[str, Any]:
     """
     if request.out.exists():
         raise UnreadableInput(str(request.out), "exists already", "name another file with --out")
-    wanted = images_of(request.benchmark)
-    prepared = prepare_scorer(
+    wanted = rankings.images_of(request.benchmark)
+    prepared = rankings.prepare_scorer(
         request.paths, wanted, request.device, callback, allow_missing=request.allow_missing
     )
     system = prepared.loaded.system
@@ -85,7 +77,9 @@ def retrieve(request: Request, callback: Callback) -> dict[str, Any]:
             f"holds {system}, not {request.name}",
             f"leave out --system, or name {system}",
         )
-    benchmark = restrict(request.benchmark, prepared.available, request.paths.required("images"))
+    benchmark = rankings.restrict(
+        request.benchmark, prepared.available, request.paths.required("images")
+    )
     parts = PartFiles.open(request, benchmark, prepared)
     parts.write_missing_parts(request, benchmark, prepared, callback)
     recalls = parts.recalls() if request.probes else {}
@@ -116,7 +110,9 @@ class PartFiles:
     names: tuple[str, ...]
 
     @classmethod
-    def open(cls, request: Request, benchmark: Benchmark, prepared: PreparedScorer) -> PartFiles:
+    def open(
+        cls, request: Request, benchmark: Benchmark, prepared: rankings.PreparedScorer
+    ) -> PartFiles:
         """Make the folder, or take the one of a run that was stopped; refuse another run's."""
         folder = request.out.with_name(f".{request.out.name}.parts")
         identity = {
@@ -151,7 +147,7 @@ class PartFiles:
         self,
         request: Request,
         benchmark: Benchmark,
-        prepared: PreparedScorer,
+        prepared: rankings.PreparedScorer,
         callback: Callback,
     ) -> None:
         for done, part in enumerate(benchmark.parts):
@@ -173,7 +169,7 @@ class PartFiles:
 
 
 def ranked_lines(
-    request: Request, part: Part, prepared: PreparedScorer, keeps_reference: bool
+    request: Request, part: Part, prepared: rankings.PreparedScorer, keeps_reference: bool
 ) -> tuple[list[str], dict[str, Any] | None]:
     """The lines of a run for one part, and the recall of an index, if one was searched."""
     queries = part.queries
@@ -187,9 +183,9 @@ def ranked_lines(
     if request.probes is not None:
         listed = rank_part_by_index(part, prepared, request.depth, request.probes, **options)
         recall = {"recall": listed.recall, "n": listed.n_checked}
-        return run_lines(listed.answers, listed.scores, prepared.loaded.system), recall
-    answers, scores = rank_part(part, prepared, request.depth, **options)
-    return run_lines(answers, scores, prepared.loaded.system), None
+        return rankings.run_lines(listed.answers, listed.scores, prepared.loaded.system), recall
+    answers, scores = rankings.rank_part(part, prepared, request.depth, **options)
+    return rankings.run_lines(answers, scores, prepared.loaded.system), None
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +198,7 @@ class SameTokens:
         return self.image.expand(len(image_ids), -1, -1)  # [B, P, W]
 
 
-def blank_tokens(prepared: PreparedScorer) -> Tensor:
+def blank_tokens(prepared: rankings.PreparedScorer) -> Tensor:
     """The tokens of an evenly grey image: [P, W]."""
     encoder = prepared.loaded.frozen_encoder
     size = encoder.preprocessing.size
@@ -217,7 +213,7 @@ def index_json(request: Request, recalls: Mapping[str, Any]) -> dict[str, Any]:
     return {"index": {"probes": request.probes, "recall": dict(recalls)}}
 
 
-def memory_mb(benchmark: Benchmark, request: Request, prepared: PreparedScorer) -> float:
+def memory_mb(benchmark: Benchmark, request: Request, prepared: rankings.PreparedScorer) -> float:
     """A bound on what ranking holds besides the model and one batch of images, in MB.
 
     The best images so far of every query, the query vectors, and one chunk of the corpus with its
@@ -227,8 +223,8 @@ def memory_mb(benchmark: Benchmark, request: Request, prepared: PreparedScorer) 
     n_vectors, dim = prepared.inference.gallery([first]).shape[1:]
     depth = request.depth
     n_queries = max(len(part.queries) for part in benchmark.parts)
-    numbers = n_queries * (dim + 2 * depth) + CHUNK * n_vectors * (dim + QUERIES)
-    numbers += 4 * QUERIES * (depth + CHUNK)
+    numbers = n_queries * (dim + 2 * depth) + CHUNK * n_vectors * (dim + rankings.QUERIES)
+    numbers += 4 * rankings.QUERIES * (depth + CHUNK)
     if request.probes is not None:
         n_images = max(len(part.corpus.images or ()) for part in benchmark.parts)
         numbers += 2 * n_images * n_vectors * dim

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hsfiq.atomic_files import require_new, write_whole
 from hsfiq.errors import UnreadableInput
+from hsfiq.model.evaluation import metrics
 from hsfiq.model.evaluation.benchmarks import (
     PUBLISHED,
     TITLES,
@@ -23,16 +24,6 @@ from hsfiq.model.evaluation.benchmarks import (
 )
 from hsfiq.model.evaluation.evaluate import ScorerRequest, about_scorer
 from hsfiq.model.evaluation.lists import match_runs
-from hsfiq.model.evaluation.metrics import (
-    Evaluation,
-    Figure,
-    aligned,
-    evaluate,
-    mean_of,
-    percent,
-    query_rows,
-    reasons_of,
-)
 from hsfiq.model.evaluation.uncertainty import UncertaintyRequest, add_intervals
 from hsfiq.readers.runs import read_run
 from hsfiq.text import count_text
@@ -86,20 +77,22 @@ def by_part(benchmark: Benchmark, figures: Sequence[str]) -> list[str]:
     return [f"{name}.{figure}" for name in (*names, MEAN) for figure in figures]
 
 
-def values_of(evaluation: Evaluation, columns: Sequence[str]) -> dict[str, Figure]:
+def values_of(evaluation: metrics.Evaluation, columns: Sequence[str]) -> dict[str, metrics.Figure]:
     """A system's figures by column."""
     parts = {part.name: part.figures for part in evaluation.parts}
     overall = dict(evaluation.overall.figures)
     if evaluation.benchmark.name == "cirr":
-        overall[OVERALL] = mean_of({name: overall[name] for name in CIRR})
+        overall[OVERALL] = metrics.mean_of({name: overall[name] for name in CIRR})
     if all(name in overall for name in CIRQRS):
-        overall["cirqrs"] = mean_of({name: overall[name] for name in CIRQRS})
+        overall["cirqrs"] = metrics.mean_of({name: overall[name] for name in CIRQRS})
     return {column: figure_of(column, parts, overall) for column in columns}
 
 
 def figure_of(
-    column: str, parts: Mapping[str, Mapping[str, Figure]], overall: Mapping[str, Figure]
-) -> Figure:
+    column: str,
+    parts: Mapping[str, Mapping[str, metrics.Figure]],
+    overall: Mapping[str, metrics.Figure],
+) -> metrics.Figure:
     part, _, figure = column.rpartition(".")
     return overall[figure] if part in ("", MEAN) else parts[part][figure]
 
@@ -243,19 +236,19 @@ class SystemsTable:
 
     caption: str
     columns: tuple[str, ...]
-    rows: dict[str, dict[str, Figure]]
+    rows: dict[str, dict[str, metrics.Figure]]
     published: tuple[PublishedRow, ...]
 
     def lines(self) -> list[str]:
         cells = [
-            [system, *(percent(own[column]) for column in self.columns)]
+            [system, *(metrics.percent(own[column]) for column in self.columns)]
             for system, own in self.rows.items()
         ]
         cells += [
             [f"{row.system} ({row.source})", *(published_cell(row, name) for name in self.columns)]
             for row in self.published
         ]
-        return [self.caption, *aligned([["", *map(heading, self.columns)], *cells])]
+        return [self.caption, *metrics.aligned([["", *map(heading, self.columns)], *cells])]
 
 
 def heading(column: str) -> str:
@@ -266,7 +259,9 @@ def published_cell(row: PublishedRow, column: str) -> str:
     """A figure as it is printed, with * where it contradicts others; a dash where there is none."""
     if column not in row.figures:
         return "-"
-    return percent(Figure(row.figures[column])) + ("*" if column in row.slips else "")
+    return metrics.percent(metrics.Figure(row.figures[column])) + (
+        "*" if column in row.slips else ""
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,11 +287,11 @@ def evaluate_systems(
     if benchmark.withholds_targets:
         raise UnreadableInput("--run", f"the targets of {benchmark.split} are withheld")
     answers: dict[str, dict[str, SystemLists]] = {}
-    evaluations: dict[str, Evaluation] = {}
+    evaluations: dict[str, metrics.Evaluation] = {}
     for system, paths in request.files.items():
         runs = [read_run(path) for path in paths]
         answers[system], own = match_runs(benchmark, runs, allow_missing=request.allow_missing)
-        evaluations[system] = evaluate(benchmark, answers[system], own)
+        evaluations[system] = metrics.evaluate(benchmark, answers[system], own)
     about: dict[str, Any] = {}
     if scorer is not None:
         evaluations, about = with_cirqrs_of_all(
@@ -317,7 +312,7 @@ def evaluate_systems(
         add_intervals(
             result["systems"][system],
             lines,
-            query_rows(benchmark, answers[system]),
+            metrics.query_rows(benchmark, answers[system]),
             uncertainty,
             system,
         )
@@ -351,7 +346,7 @@ def evaluate_systems(
 
 def tables_of(
     benchmark: Benchmark,
-    evaluations: Mapping[str, Evaluation],
+    evaluations: Mapping[str, metrics.Evaluation],
     published: Sequence[PublishedRow],
     *,
     has_scorer: bool,
@@ -390,13 +385,13 @@ def published_notes(benchmark: Benchmark, published: Sequence[PublishedRow]) -> 
     return [f"* contradicts its row as printed: {', '.join(slips)}"] if slips else []
 
 
-def system_lines(evaluations: Mapping[str, Evaluation]) -> list[str]:
+def system_lines(evaluations: Mapping[str, metrics.Evaluation]) -> list[str]:
     """Each system's undefined figures, missing lists and notes."""
     lines = []
     for system, evaluation in evaluations.items():
         lines += [
             f"{system}: {name} is undefined: {reason}"
-            for name, reason in reasons_of(evaluation.overall.figures).items()
+            for name, reason in metrics.reasons_of(evaluation.overall.figures).items()
         ]
         if evaluation.n_missing:
             lines.append(
@@ -409,12 +404,12 @@ def system_lines(evaluations: Mapping[str, Evaluation]) -> list[str]:
 
 def with_cirqrs_of_all(
     benchmark: Benchmark,
-    evaluations: Mapping[str, Evaluation],
+    evaluations: Mapping[str, metrics.Evaluation],
     answers: Mapping[str, Mapping[str, SystemLists]],
     scorer: ScorerRequest,
     *,
     allow_missing: bool,
-) -> tuple[dict[str, Evaluation], dict[str, Any]]:
+) -> tuple[dict[str, metrics.Evaluation], dict[str, Any]]:
     """The evaluations with CIRQRS@k, and the entries about the scorer, which is loaded once."""
     from hsfiq.model.evaluation.rankings import (  # noqa: PLC0415
         images_of_lists,
@@ -471,8 +466,8 @@ def add_rates(
     return rates
 
 
-def rate_figure(rate: Any) -> Figure:
-    return Figure(None, rate.reason) if rate.reason else Figure(rate.rate)
+def rate_figure(rate: Any) -> metrics.Figure:
+    return metrics.Figure(None, rate.reason) if rate.reason else metrics.Figure(rate.rate)
 
 
 # Tables of systems as CSV or LaTeX, in the layout of the analysis reports.
@@ -524,7 +519,7 @@ def document_table(name: str, table: SystemsTable) -> Table:
     return Table(name, f"{table.caption}.", tuple(columns), tuple(rows), note)
 
 
-def cell(figure: Figure) -> NumberCell:
+def cell(figure: metrics.Figure) -> NumberCell:
     from hsfiq.analysis.reports.document import NumberCell  # noqa: PLC0415
 
     if figure.value is None:

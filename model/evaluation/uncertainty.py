@@ -9,23 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hsfiq.errors import HsfiqError, UnreadableInput
+from hsfiq.model.evaluation import metrics
 from hsfiq.model.evaluation.benchmarks import Benchmark, SystemLists, comparability_notes
 from hsfiq.model.evaluation.lists import match_runs
-from hsfiq.model.evaluation.metrics import (
-    QueryRow,
-    evaluate,
-    query_rows,
-    require_per_query_file,
-    to_table,
-    with_values,
-    write_rows,
-)
 from hsfiq.readers.runs import read_run
 
 if TYPE_CHECKING:
     from hsfiq.model.evaluation.comparison import Intervals, RunComparison, RunDifference
 
-Rows = dict[str, list[QueryRow]]
+Rows = dict[str, list[metrics.QueryRow]]
 Result = dict[str, Any]
 
 
@@ -62,7 +54,7 @@ class UncertaintyRequest:
         if len(set(runs)) < len(runs):
             raise UnreadableInput("--compare", "names a run twice", "name different files")
         if self.per_query is not None:
-            require_per_query_file(self.per_query)
+            metrics.require_per_query_file(self.per_query)
         if self.needs_resamples:
             try:
                 from hsfiq.model.evaluation import comparison  # noqa: F401, PLC0415
@@ -94,16 +86,16 @@ def add_uncertainty(
     """
     if request.is_empty:
         return
-    rows = {name: query_rows(benchmark, answers)}
+    rows = {name: metrics.query_rows(benchmark, answers)}
     add_intervals(result, lines, rows[name], request)
     compared = []
     for other, files in request.compared.items():
         matched, notes = match_runs(
             benchmark, [read_run(path) for path in files], allow_missing=allow_missing
         )
-        rows[other] = query_rows(benchmark, matched)
-        evaluation = evaluate(benchmark, matched, [*comparability_notes(benchmark), *notes])
-        lines += ["", to_table(evaluation, other)]
+        rows[other] = metrics.query_rows(benchmark, matched)
+        evaluation = metrics.evaluate(benchmark, matched, [*comparability_notes(benchmark), *notes])
+        lines += ["", metrics.to_table(evaluation, other)]
         own = evaluation.to_json() | {"name": other, "run": [str(path) for path in files]}
         add_intervals(own, lines, rows[other], request)
         compared.append(own)
@@ -118,8 +110,8 @@ def add_uncertainty(
         lines += [line for each in comparisons for line in ("", *comparison_lines(each))]
         lines.append(FOOTNOTE)
     if request.per_query is not None:
-        complete = [with_values(row, by_query) for row in rows[name]]
-        write_rows(request.per_query, {**rows, name: complete})
+        complete = [metrics.with_values(row, by_query) for row in rows[name]]
+        metrics.write_rows(request.per_query, {**rows, name: complete})
         result["per_query"] = str(request.per_query)
         lines.append(f"{request.per_query}: written")
 
@@ -127,7 +119,7 @@ def add_uncertainty(
 def add_intervals(
     result: Result,
     lines: list[str],
-    rows: Sequence[QueryRow],
+    rows: Sequence[metrics.QueryRow],
     request: UncertaintyRequest,
     system: str = "",
 ) -> None:

@@ -15,22 +15,7 @@ from hsfiq.atomic_files import sha256_of
 from hsfiq.errors import NothingToDo, UnreadableInput
 from hsfiq.kinds.rows import Part
 from hsfiq.model.preference.answer_model import AnswerTensors
-from hsfiq.releases.folder import (
-    EXPORT_AGAIN,
-    MANIFEST,
-    PREFERENCES,
-    QUERIES,
-    SETS,
-    SPLITS,
-    ReleasedSet,
-    manifest_of,
-    points_of,
-    read_exclusions,
-    read_preferences,
-    read_queries,
-    read_sets,
-    require_readable,
-)
+from hsfiq.releases import folder
 from hsfiq.releases.splits import verify_no_leak
 
 PRIOR_ANSWERS = 20.0
@@ -43,7 +28,7 @@ class Question:
 
     question_id: str
     participant: str
-    sets: tuple[ReleasedSet, ReleasedSet]
+    sets: tuple[folder.ReleasedSet, folder.ReleasedSet]
     preferred: int
     scores: tuple[int, int]
     part: Part
@@ -72,19 +57,21 @@ def read_answers(release: Path) -> ReleaseAnswers:
     UnreadableInput if an answer is invalid, the scale has another number of points than the answer
     model, or a triplet or a participant is in both parts; NothingToDo without questions.
     """
-    require_readable(release)
+    folder.require_readable(release)
     require_standard_scale(release)
-    sets = {released.set_id: released for released in read_sets(release)}
+    sets = {released.set_id: released for released in folder.read_sets(release)}
     about = about_release(release)
-    has_splits = "split" in about or (release / SPLITS).is_file()
+    has_splits = "split" in about or (release / folder.SPLITS).is_file()
     parts = verify_no_leak(release) if has_splits else None
     questions: list[Question] = []
     queries, training_queries = set[str](), set[str]()
-    for row in read_preferences(release):
+    for row in folder.read_preferences(release):
         for key, set_id in (("set_1", row.set_1), ("set_2", row.set_2)):
             if set_id not in sets:
-                where = f"{release / PREFERENCES}: question {row.question_id}"
-                raise UnreadableInput(where, f"its {key} {set_id} is not in {SETS}", EXPORT_AGAIN)
+                where = f"{release / folder.PREFERENCES}: question {row.question_id}"
+                raise UnreadableInput(
+                    where, f"its {key} {set_id} is not in {folder.SETS}", folder.EXPORT_AGAIN
+                )
         question = Question(
             question_id=row.question_id,
             participant=row.participant_id,
@@ -99,7 +86,7 @@ def read_answers(release: Path) -> ReleaseAnswers:
             training_queries.add(row.query_id)
     triplets = {
         query_id: (query.reference, query.target)
-        for query_id, query in read_queries(release).items()
+        for query_id, query in folder.read_queries(release).items()
     }
     held_out = frozenset(triplets[query] for query in queries)
     held_out -= {triplets[query] for query in training_queries}
@@ -107,10 +94,10 @@ def read_answers(release: Path) -> ReleaseAnswers:
 
 
 def require_standard_scale(release: Path) -> None:
-    points = points_of(manifest_of(release)) or HIGHEST_SCORE
+    points = folder.points_of(folder.manifest_of(release)) or HIGHEST_SCORE
     if points != HIGHEST_SCORE:
         raise UnreadableInput(
-            str(release / MANIFEST),
+            str(release / folder.MANIFEST),
             f"the scale has {points} points, and the answer model is for {HIGHEST_SCORE}",
             "retrain on releases of studies with the standard number of points",
         )
@@ -118,9 +105,9 @@ def require_standard_scale(release: Path) -> None:
 
 def about_release(release: Path) -> dict[str, Any]:
     """What a checkpoint records about a release, with the sha256 of the tables that were read."""
-    manifest = manifest_of(release)
+    manifest = folder.manifest_of(release)
     keys = ("name", "version", "kind", "simulated", "split", "content_sha256")
-    tables = (QUERIES, SETS, PREFERENCES, SPLITS)
+    tables = (folder.QUERIES, folder.SETS, folder.PREFERENCES, folder.SPLITS)
     return {
         **{key: manifest[key] for key in keys if key in manifest},
         "sha256": {
@@ -191,6 +178,6 @@ def reliability_weights(
 def dropped_contradictions(release: Path) -> Counter[str]:
     return Counter(
         exclusion.participant_id
-        for exclusion in read_exclusions(release)
+        for exclusion in folder.read_exclusions(release)
         if exclusion.rule == "contradicts"
     )

@@ -16,15 +16,10 @@ from hsfiq.model.checkpoints import Checkpoint, write_card
 from hsfiq.model.encoders.hf import HF_VIT, VIT, to_hf
 from hsfiq.model.encoders.hf_conversion import atomic_folder, require_new
 from hsfiq.model.recipes import Recipe, recipe
+from hsfiq.model.retrieval import system_card
 from hsfiq.model.retrieval.loading import new_system
 from hsfiq.model.retrieval.sprc import Sprc
 from hsfiq.model.retrieval.system import FROZEN, System
-from hsfiq.model.retrieval.system_card import (
-    IMPORTED_FROM,
-    card_section,
-    origins,
-    write_system_card,
-)
 from hsfiq.model.retrieval.weights import (
     QURE,
     REMEDY,
@@ -227,7 +222,7 @@ def import_qure(
         "recipe": named.to_json(),
         "data": {"name": dataset},
         **encoder_of(scorer.encoder),
-        IMPORTED_FROM: origins([file]),
+        system_card.IMPORTED_FROM: system_card.origins([file]),
     }
     with atomic_folder(out) as draft:
         saved = checkpoints.save(draft, checkpoints.BEST, about, {"scorer": parameters})
@@ -254,7 +249,7 @@ def write_imported_card(checkpoint: Checkpoint, named: Recipe) -> None:
         f"QuRe's retriever, trained on {DATA[named.dataset]} by its authors, as a scorer",
         [what],
         {
-            **card_section(checkpoint.about),
+            **system_card.card_section(checkpoint.about),
             "Recipe": recipe_lines(recipe(named.name), named, ("strategy",)),
             "Use": ["```bash", "hsfiq score RELEASE --checkpoint FOLDER", "```"],
         },
@@ -293,7 +288,7 @@ def import_weights(
         parts[FROZEN] = system.frozen_weights()
     with atomic_folder(out) as draft:
         saved = checkpoints.save(draft, checkpoints.BEST, about(system, recipe, files), parts)
-        write_system_card(saved)
+        system_card.write_system_card(saved)
     return Checkpoint(out / saved.path.name, saved.about)
 
 
@@ -339,5 +334,5 @@ def about(system: System, recipe: SystemRecipe, files: Sequence[PublishedFile]) 
         "recipe": recipe.to_json(),
         "stage": 2 if any(file.key == "Combiner" for file in files) else 1,
         **encoder_of(system.backbone),
-        IMPORTED_FROM: origins(files),
+        system_card.IMPORTED_FROM: system_card.origins(files),
     }

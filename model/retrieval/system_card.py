@@ -7,14 +7,7 @@ from typing import Any, Final
 
 from hsfiq.model.checkpoints import Checkpoint, write_card
 from hsfiq.model.retrieval.weights import PublishedFile
-from hsfiq.model.scorer.run import (
-    DATA,
-    DRAWN,
-    NO_JUDGEMENTS,
-    data_and_figures,
-    provenance_lines,
-    recipe_lines,
-)
+from hsfiq.model.scorer import run
 from hsfiq.model.system_recipes import (
     SystemName,
     system_recipe,
@@ -95,17 +88,17 @@ def write_system_card(checkpoint: Checkpoint) -> None:
         n_train = about["data"]["n_train"]
         n_used = min(recipe.triplets or n_train, n_train)
         accuracy = "training targets that are the best of their batch"
-        source = data_and_figures(about, n_used, accuracy)
+        source = run.data_and_figures(about, n_used, accuracy)
     write_card(
         checkpoint.path.parent,
-        f"`{recipe.system}`, trained on {DATA[recipe.dataset]}",
-        [what, *([DRAWN] if is_drawn else []), NO_JUDGEMENTS],
+        f"`{recipe.system}`, trained on {run.DATA[recipe.dataset]}",
+        [what, *([run.DRAWN] if is_drawn else []), run.NO_JUDGEMENTS],
         {
             **source,
-            "Recipe": recipe_lines(system_recipe(recipe.name), recipe, VARIANTS[recipe.system]),
+            "Recipe": run.recipe_lines(system_recipe(recipe.name), recipe, VARIANTS[recipe.system]),
             "Provenance": [
                 f"- stage {about['stage']} of {len(recipe.epochs)}",
-                *provenance_lines(checkpoint),
+                *run.provenance_lines(checkpoint),
             ],
             "Use": ["```bash", command, "```"],
         },

@@ -17,20 +17,8 @@ from hsfiq.drawn import generator as drawn_generator
 from hsfiq.drawn.triplets import describe
 from hsfiq.model import checkpoints
 from hsfiq.model.checkpoints import BEST
+from hsfiq.model.encoders import tiny
 from hsfiq.model.encoders.encoder import normalise
-from hsfiq.model.encoders.tiny import (
-    DIM,
-    MAX_WORDS,
-    N_PATCHES,
-    N_WORDS,
-    PATCH_WIDTH,
-    SMALL,
-    WIDTH,
-    Attention,
-    PatchTokens,
-    draw_weights,
-    word_ids,
-)
 from hsfiq.model.image_tokens import TokenSource
 from hsfiq.model.retrieval.backbone import contrastive
 from hsfiq.model.runtime import generator
@@ -46,18 +34,18 @@ N_LAYERS = 2
 N_QUERIES = 8
 
 
-class TinyTowers(PatchTokens, nn.Module):
+class TinyTowers(tiny.PatchTokens, nn.Module):
     """An image encoder and a text encoder; `backbone.CrossAttention` describes the methods."""
 
-    dim = DIM
-    text_width = WIDTH
+    dim = tiny.DIM
+    text_width = tiny.WIDTH
     frozen: tuple[str, ...] = ()
 
     def __init__(self, generator: torch.Generator) -> None:
         super().__init__()
         self.image = ImageEncoder()
         self.text = TextEncoder()
-        draw_weights(self, generator)
+        tiny.draw_weights(self, generator)
         self.image.start_small()
 
     def image_vectors(self, tokens: Tensor) -> Tensor:
@@ -83,15 +71,15 @@ class ImageEncoder(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.patches = nn.Parameter(torch.zeros(N_PATCHES, WIDTH, PATCH_WIDTH))
-        self.norm = nn.LayerNorm(WIDTH)
+        self.patches = nn.Parameter(torch.zeros(tiny.N_PATCHES, tiny.WIDTH, tiny.PATCH_WIDTH))
+        self.norm = nn.LayerNorm(tiny.WIDTH)
         self.mlp = mlp()
-        self.proj = nn.Linear(WIDTH, DIM)
+        self.proj = nn.Linear(tiny.WIDTH, tiny.DIM)
 
     def start_small(self) -> None:
         """Scale the first weights down, for the reason that `encoders.tiny` gives."""
         with torch.no_grad():
-            self.patches.mul_(SMALL)
+            self.patches.mul_(tiny.SMALL)
 
     def states(self, tokens: Tensor) -> Tensor:
         """[B, P, W] -> [B, P, H]."""
@@ -108,9 +96,9 @@ class WordEmbedding(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.words = nn.Embedding(N_WORDS, WIDTH, padding_idx=0)
-        self.places = nn.Parameter(torch.zeros(1 + MAX_WORDS, WIDTH))
-        self.start = nn.Parameter(torch.zeros(1, WIDTH))
+        self.words = nn.Embedding(tiny.N_WORDS, tiny.WIDTH, padding_idx=0)
+        self.places = nn.Parameter(torch.zeros(1 + tiny.MAX_WORDS, tiny.WIDTH))
+        self.start = nn.Parameter(torch.zeros(1, tiny.WIDTH))
 
     def forward(
         self, texts: Sequence[str], direction: Tensor | None = None
@@ -119,7 +107,7 @@ class WordEmbedding(nn.Module):
 
         A direction [H] comes after [CLS] and makes T greater by 1, up to the longest text's.
         """
-        ids = word_ids(texts).to(self.start.device)  # [B, T]
+        ids = tiny.word_ids(texts).to(self.start.device)  # [B, T]
         extra = [] if direction is None else [direction.unsqueeze(0)]  # of [1, H]
         first = torch.cat([self.start, *extra])  # [n, H]
         n = len(first)
@@ -136,8 +124,8 @@ class TextEncoder(nn.Module):
         super().__init__()
         self.embedding = WordEmbedding()
         self.layers = nn.ModuleList([Layer() for _ in range(N_LAYERS)])
-        self.norm = nn.LayerNorm(WIDTH)
-        self.proj = nn.Linear(WIDTH, DIM)
+        self.norm = nn.LayerNorm(tiny.WIDTH)
+        self.proj = nn.Linear(tiny.WIDTH, tiny.DIM)
 
     def forward(
         self,
@@ -158,8 +146,10 @@ class Layer(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.norm_self, self.norm_cross, self.norm_mlp = (nn.LayerNorm(WIDTH) for _ in range(3))
-        self.self_attention, self.cross_attention = Attention(), Attention()
+        self.norm_self, self.norm_cross, self.norm_mlp = (
+            nn.LayerNorm(tiny.WIDTH) for _ in range(3)
+        )
+        self.self_attention, self.cross_attention = tiny.Attention(), tiny.Attention()
         self.mlp = mlp()
 
     def forward(self, states: Tensor, present: Tensor, image: Tensor | None) -> Tensor:
@@ -179,10 +169,12 @@ class Layer(nn.Module):
 
 
 def mlp() -> nn.Sequential:
-    return nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH))
+    return nn.Sequential(
+        nn.Linear(tiny.WIDTH, 4 * tiny.WIDTH), nn.GELU(), nn.Linear(4 * tiny.WIDTH, tiny.WIDTH)
+    )
 
 
-class TinyQFormer(PatchTokens, nn.Module):
+class TinyQFormer(tiny.PatchTokens, nn.Module):
     """Query tokens and words in one transformer; `backbone.QFormer` describes the methods.
 
     As in BLIP-2 (arXiv 2301.12597, section 3.1), queries and words share self-attention, only
@@ -190,20 +182,20 @@ class TinyQFormer(PatchTokens, nn.Module):
     its cross-attention. Without an image, prompts pass through the words' MLP, as in SPRC.
     """
 
-    dim = DIM
+    dim = tiny.DIM
     n_queries = N_QUERIES
     frozen: tuple[str, ...] = ()
 
     def __init__(self, generator: torch.Generator) -> None:
         super().__init__()
         self.image = ImageEncoder()
-        self.query_tokens = nn.Parameter(torch.zeros(N_QUERIES, WIDTH))
+        self.query_tokens = nn.Parameter(torch.zeros(N_QUERIES, tiny.WIDTH))
         self.embedding = WordEmbedding()
         self.layers = nn.ModuleList([QFormerLayer() for _ in range(N_LAYERS)])
-        self.query_norm, self.text_norm = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-        self.vision_proj = nn.Linear(WIDTH, DIM)
-        self.text_proj = nn.Linear(WIDTH, DIM)
-        draw_weights(self, generator)
+        self.query_norm, self.text_norm = nn.LayerNorm(tiny.WIDTH), nn.LayerNorm(tiny.WIDTH)
+        self.vision_proj = nn.Linear(tiny.WIDTH, tiny.DIM)
+        self.text_proj = nn.Linear(tiny.WIDTH, tiny.DIM)
+        tiny.draw_weights(self, generator)
         self.image.start_small()
 
     def read_image(self, tokens: Tensor) -> Tensor:
@@ -219,7 +211,9 @@ class TinyQFormer(PatchTokens, nn.Module):
     def match(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:
         """The cosine of each text with the nearest of an image's vectors, as BLIP-2: [B, B]."""
         images = F.normalize(self.vision_proj(self.read_image(tokens)), dim=-1)  # [B, Q, D]
-        states = self.read_prompted(images.new_zeros(len(texts), 0, WIDTH), texts, text_first=True)
+        states = self.read_prompted(
+            images.new_zeros(len(texts), 0, tiny.WIDTH), texts, text_first=True
+        )
         words = F.normalize(self.text_proj(states), dim=1)  # [B, D]
         return all_relevance(words, images, "max").T  # [B, B]
 
@@ -242,8 +236,8 @@ class QFormerLayer(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.norm_self, self.norm_read, self.norm_mlp = (nn.LayerNorm(WIDTH) for _ in range(3))
-        self.self_attention = Attention()
+        self.norm_self, self.norm_read, self.norm_mlp = (nn.LayerNorm(tiny.WIDTH) for _ in range(3))
+        self.self_attention = tiny.Attention()
         self.reading = Reading()
         self.mlp, self.query_mlp = mlp(), mlp()
 
@@ -273,7 +267,7 @@ class Reading(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.weigh, self.value, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(3))
+        self.weigh, self.value, self.out = (nn.Linear(tiny.WIDTH, tiny.WIDTH) for _ in range(3))
 
     def forward(self, queries: Tensor, image: Tensor) -> Tensor:
         """Queries [B, Q, H] and image states [B, P, H] -> [B, Q, H]."""

@@ -25,16 +25,8 @@ from hsfiq.model.encoders.encoder import Retriever
 from hsfiq.model.image_tokens import TokenSource
 from hsfiq.model.recipes import Recipe
 from hsfiq.model.runtime import Diverged, prefetched, require_finite
+from hsfiq.model.scorer import job
 from hsfiq.model.scorer.inference import Inference, precision, validate
-from hsfiq.model.scorer.job import (
-    Callback,
-    Optimizer,
-    Progress,
-    RunFolder,
-    Step,
-    TensorBoard,
-    TrainingJob,
-)
 from hsfiq.model.scorer.scorer import trained_parameters
 from hsfiq.model.system_recipes import Stage, SystemRecipe
 
@@ -58,12 +50,12 @@ class Loop(ABC, Generic[B]):
         retriever: Retriever,
         recipe: Recipe | SystemRecipe,
         stage: Recipe | Stage,
-        job: TrainingJob,
+        training: job.TrainingJob,
         tokens: TokenSource,
-        folder: RunFolder,
+        folder: job.RunFolder,
         own_lr: Mapping[str, float] | None = None,
     ) -> None:
-        """Prepare to train what requires gradients in `model`, on the device of `job`.
+        """Prepare to train what requires gradients in `model`, on the device of `training`.
 
         Args:
             retriever: the part of the model that ranks images, for validation.
@@ -71,19 +63,19 @@ class Loop(ABC, Generic[B]):
             own_lr: as for `Optimizer`.
         """
         self.model, self.retriever, self.recipe, self.stage = model, retriever, recipe, stage
-        self.data, self.tokens, self.folder = job.data, tokens, folder
-        self.distributed, self.save_every = job.distributed, job.save_every
-        self.callbacks: Sequence[Callback] = ()
+        self.data, self.tokens, self.folder = training.data, tokens, folder
+        self.distributed, self.save_every = training.distributed, training.save_every
+        self.callbacks: Sequence[job.Callback] = ()
         if self.distributed.is_first:
-            self.callbacks = (job.callback, TensorBoard(folder.path / "tensorboard"))
+            self.callbacks = (training.callback, job.TensorBoard(folder.path / "tensorboard"))
         self.parameters = trained_parameters(model)
         device = self.distributed.device
         self.dtype = precision(recipe.precision, device)
-        self.optimizer = Optimizer(
+        self.optimizer = job.Optimizer(
             self.parameters, recipe, stage.weight_decay, device, self.dtype, own_lr
         )
         self.inference = Inference(retriever, tokens, self.distributed)
-        self.progress = Progress()
+        self.progress = job.Progress()
         self.saved_at = monotonic()
 
     def train(self) -> None:
@@ -114,7 +106,7 @@ class Loop(ABC, Generic[B]):
                 self.optimizer.step()
                 loss, accuracy = figures.tolist()
                 for callback in self.callbacks:
-                    callback.stepped(Step(epoch, step, self.n_steps, batch.n, loss, accuracy))
+                    callback.stepped(job.Step(epoch, step, self.n_steps, batch.n, loss, accuracy))
                 self.progress.count(batch.n, loss, accuracy)
                 is_due = monotonic() - self.saved_at > self.save_every
                 if is_due and self.progress.step < self.n_steps:
@@ -151,7 +143,7 @@ class Loop(ABC, Generic[B]):
         checkpoint = self.folder.last()
         if checkpoint is None:
             return
-        self.progress = Progress(**checkpoint.about["progress"])
+        self.progress = job.Progress(**checkpoint.about["progress"])
         self.load(checkpoint)
         state = checkpoint.tensors("state")
         self.optimizer.load(state)

@@ -16,7 +16,7 @@ from sqlalchemy import select
 from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.cookies import Assignment, Signer, read_assignment
 from hsfiq.annotate.handlers import Services
-from hsfiq.annotate.texts import entry_texts, standard_texts
+from hsfiq.annotate.texts import entry_texts
 from hsfiq.collect.messages import send_message
 from hsfiq.collect.owner import extend, perform_edit, prepare_edit
 from hsfiq.collect.studies import list_studies
@@ -25,6 +25,7 @@ from hsfiq.db.tables import MessageRecipient, StatusChange
 from hsfiq.errors import NotOpen
 from hsfiq.study.config import Checks, config_of
 from hsfiq.study.extension import MoreAnnotators
+from hsfiq.study.languages import standard_texts
 from tests.annotate.owner.studies_in_progress import panel_of
 from tests.annotate.page_requests import answer_body, answer_until, stored, view
 from tests.annotate.question_page import TEXT, OpenPage, answer, expect_step, press

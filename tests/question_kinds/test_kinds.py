@@ -16,7 +16,7 @@ from sqlalchemy import select
 
 from hsfiq.annotate.app import plain_app
 from hsfiq.annotate.handlers import Services
-from hsfiq.annotate.texts import standard_texts, study_texts
+from hsfiq.annotate.texts import study_texts
 from hsfiq.collect.checks import question_checks
 from hsfiq.collect.participant_row import StudyRow
 from hsfiq.collect.progress import answers_of, participants_of
@@ -33,6 +33,7 @@ from hsfiq.study.config import config_of
 from hsfiq.study.config_file import read_config
 from hsfiq.study.filters import Filters
 from hsfiq.study.images import shown_pairs
+from hsfiq.study.languages import standard_texts
 from hsfiq.study.practice import practice_pair, sets_of
 from tests.annotate.page_requests import begin_form, token_of
 from tests.hsfiq.samples import hsfiq, rows

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hsfiq.analysis.analyze import analyze
 from hsfiq.analysis.data.metrics import ScoreColumn
 from hsfiq.analysis.data.release import Release
-from hsfiq.analysis.people import judges
+from hsfiq.analysis.people import agreement
 from hsfiq.analysis.people.judges import judge_agreement
 from hsfiq.analysis.reports.report import analysis_text
 from tests.analysis.studies import Question, bootstrap_of, few, make_release, values_of
@@ -59,7 +59,7 @@ def test_agreement_by_hand(rows: list[Answer]) -> None:
     release = make_release(study)
     release = replace(release, queries=release.queries.assign(triplet_id="t"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(judges, "MIN_UNITS", 1)
+        patch.setattr(agreement, "MIN_UNITS", 1)
         result = judge_agreement(release, values_of(study)).overall
     by_pair: dict[str, list[tuple[float, float]]] = {}
     for question, (_, images, swapped, _, _) in zip(study, rows, strict=True):

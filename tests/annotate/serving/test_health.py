@@ -29,8 +29,7 @@ from hsfiq.annotate.serving import health
 from hsfiq.annotate.serving.health import state_of
 from hsfiq.annotate.texts import entry_texts
 from hsfiq.collect import participants
-from hsfiq.db import engine as engine_module
-from hsfiq.db import postgres
+from hsfiq.db import postgres, sqlite
 from hsfiq.db.engine import Database, connect, open_database
 from hsfiq.db.postgres import limit_waiting
 from hsfiq.db.sqlite import archive_url
@@ -182,7 +181,7 @@ def open_study(
 ) -> Iterator[Database]:
     """A study on each kind of database, which waits for a lock for a moment only."""
     monkeypatch.setattr(postgres, "LOCK_SECONDS", 1)
-    monkeypatch.setattr(engine_module, "BUSY_SECONDS", 1)
+    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 1)
     make_study(PlaceOfKind(tmp_path / "study", database_url)).close()
     database = open_database(database_url)
     limit_waiting(database.engine)

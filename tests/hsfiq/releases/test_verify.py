@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hsfiq.kinds import RELEASE_KINDS
-from hsfiq.releases import folder as tables
+from hsfiq.releases import untrusted
 from tests.hsfiq.releases.small_releases import OnDisk, Rows
 from tests.hsfiq.samples import hsfiq
 
@@ -26,7 +26,7 @@ def test_what_we_export_is_valid(
     sound: Path, kind: str, rows_at_once: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if rows_at_once:
-        monkeypatch.setattr(tables, "ROWS_AT_ONCE", rows_at_once)
+        monkeypatch.setattr(untrusted, "ROWS_AT_ONCE", rows_at_once)
     verified = hsfiq("release", "verify", sound / kind, "--json")
     assert verified.result["findings"] == []
     assert (verified.code, verified.result["valid"], verified.result["notes"]) == (0, True, [])
