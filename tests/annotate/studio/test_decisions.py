@@ -299,9 +299,12 @@ def test_what_cannot_be_decided_is_refused_in_one_line(
 def test_answers_can_be_left_out_of_somebody_who_has_not_finished(
     study: Database, owner: TestClient
 ) -> None:
-    assert "every question is answered" in owner.get(f"{WATCH}?person=p6").text
-    reply = done(owner, "decide", person="p6", pay="", answers="out")
+    page = owner.get(f"{WATCH}?person=p6").text
+    assert "every question is answered" in page
+    assert '<input name="reason"' in page
+    reply = done(owner, "decide", person="p6", pay="", answers="out", reason="it is a bot")
     assert (status(study, "p6"), reply["go"]) == ("excluded", "")
+    assert "it is a bot" in owner.get(f"{WATCH}?person=p6").text
     undo(owner, reply)
     assert status(study, "p6") == "active"
     assert "nothing to undo" in refused(owner, "undecide", person="p6", before="active")
