@@ -3,7 +3,13 @@
 Each participant has answered four questions; each question is about one of 120 queries and the sets
 of two systems. `cases` are `hsfiq study status` and the first look at the page Watch, with its
 figures, in a new process. `within_bounds` is whether each of them needs at most 600 MB and 5 s of
-processor time, which other load on the machine hardly changes.
+processor time, which other load on the machine hardly changes, and whether a page needs 300 ms.
+
+`pages` are the processor times of the page Watch without its figures, in milliseconds: its first
+page and others, a search, filters and orders, and a participant. There, people have finished,
+stopped, given up, been paid or left out, and have failed checks. They are measured on SQLite and,
+if `HSFIQ_TEST_POSTGRES_URL` names a server of this machine, on PostgreSQL, whose processes count.
+`growth` compares the largest study with one of 200 participants, for the slowest page.
 
 `ratio` is that of the memory that two ways to compute the confidence sequence of participants'
 preferences add: `ours` takes the participants in blocks and follows a mean until it is excluded,
@@ -33,10 +39,12 @@ from secrets import token_hex
 from typing import Any
 
 import numpy as np
-from sqlalchemy import insert, select
+from sqlalchemy import insert, select, text
 from sqlalchemy.orm import Session
 
 from benchmarks.copied_rows import copy_rows
+from benchmarks.five_million import POSTGRES, database_url
+from benchmarks.many_answers import restart_keys
 from benchmarks.million_answers import STUDY_VALUES
 from benchmarks.watch_page import watch_page
 from hsfiq.analysis.json_results import FloatArray
@@ -46,7 +54,9 @@ from hsfiq.collect.answers import count_stored_answers
 from hsfiq.collect.progress import count_standings, participants_of
 from hsfiq.collect.review import win_shares
 from hsfiq.collect.studies import find_study
-from hsfiq.db.engine import open_database
+from hsfiq.db.engine import Database, connect, open_database
+from hsfiq.db.postgres import limit_waiting
+from hsfiq.db.schema import upgrade
 from hsfiq.db.source_tables import Dataset, Image, Query, System, Triplet
 from hsfiq.db.tables import (
     Form,
@@ -64,6 +74,13 @@ from hsfiq.study.config import Design, Presentation, StudyConfig, stored_config
 SIZE, FULL_SIZES = 20_000, (5_000, 10_000, 20_000)
 COMPARED, FULL_COMPARED = 1_500, 5_000
 MOST_MB, MOST_SECONDS = 600, 5.0
+FEW_PEOPLE, MOST_PAGE_MS, REPEATS = 200, 300, 5
+PAGES = {
+    "first": "", "last": "page=9999", "search": "q=p12", "to decide": "show=to+decide",
+    "stopped": "show=stopped", "failed a check": "show=failed", "by state": "sort=state",
+    "by time": "sort=-time", "participant": "person=p100&show=to+decide",
+}  # fmt: skip
+"""The addresses of pages."""
 
 START = """import json, resource, subprocess, sys
 subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=True)
@@ -88,10 +105,11 @@ def measure(seed: int, sizes: tuple[int, ...], n_compared: int) -> dict[str, Any
         cases = [
             {"work": work, "participants": n_people, **took}
             for n_people in sizes
-            for url in [make_database(Path(name) / f"{n_people}.db", n_people, seed)]
+            for url in [make_database(f"sqlite:///{name}/{n_people}.db", n_people, seed)]
             for work, took in (("study status", timed_status(url)), ("watch", opened(url)))
         ]
-        url = make_database(Path(name) / "compared.db", n_compared, seed)
+        pages = measured_pages(Path(name), max(sizes), seed)
+        url = make_database(f"sqlite:///{name}/compared.db", n_compared, seed)
         ours, theirs = (in_own_process(work, url) for work in ("blocks", "everything"))
     largest = [case for case in cases if case["participants"] == max(sizes)]
     return {
@@ -106,7 +124,9 @@ def measure(seed: int, sizes: tuple[int, ...], n_compared: int) -> dict[str, Any
         "equal": ours["found"] == theirs["found"],
         "within_bounds": all(
             case["peak_mb"] <= MOST_MB and case["cpu_seconds"] <= MOST_SECONDS for case in largest
-        ),
+        )
+        and all(max(case["pages"].values()) <= MOST_PAGE_MS for case in pages),
+        "pages": pages,
         "cases": cases,
     }
 
@@ -167,6 +187,52 @@ def show_watch(url: str) -> object:
         return watch_page(database, STUDY)
 
 
+def measured_pages(folder: Path, n_people: int, seed: int) -> list[dict[str, Any]]:
+    """The pages of a large study on each kind of database, compared with those of a small one."""
+    cases = []
+    for kind in ("sqlite", "postgresql") if POSTGRES in os.environ else ("sqlite",):
+        times = []
+        for number in (FEW_PEOPLE, n_people):
+            (folder / f"{kind}-{number}").mkdir()
+            with database_url(kind, folder / f"{kind}-{number}") as url:
+                vary(make_database(url, number, seed))
+                times.append(in_own_process("pages", url)["found"])
+        few, many = times
+        growth = round(max(many.values()) / max(few.values()), 1)
+        cases.append({"database": kind, "participants": n_people, "growth": growth, "pages": many})
+    return cases
+
+
+def show_pages(url: str) -> object:
+    """The processor time of each page in milliseconds, once the process has shown it."""
+    with closing(open_database(url)) as database:
+        limit_waiting(database.engine)  # as a server does
+        return {name: page_ms(database, query) for name, query in PAGES.items()}
+
+
+def page_ms(database: Database, query: str) -> int:
+    """The least of several times: others may be longer, as figures are read in the background."""
+    watch_page(database, STUDY, query)
+    times = []
+    for _ in range(REPEATS):
+        begun = processor_seconds(database)
+        watch_page(database, STUDY, query)
+        times.append(processor_seconds(database) - begun)
+    return round(1000 * min(times))
+
+
+def processor_seconds(database: Database) -> float:
+    """What this process has used, and those of PostgreSQL that work for it."""
+    seconds, engine = time.process_time(), database.engine
+    if engine.dialect.name == "postgresql":
+        backends = "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
+        with engine.connect() as connection:
+            for (pid,) in connection.execute(text(backends)):
+                used = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").split()[13:15]
+                seconds += sum(map(int, used)) / os.sysconf("SC_CLK_TCK")
+    return seconds
+
+
 def follow_in_blocks(url: str) -> object:
     """The ends of the confidence sequence, and the standings as the database counts them."""
     with closing(open_database(url)) as database, database.reading() as session:
@@ -208,6 +274,7 @@ def standings(
 
 WORKS: dict[str, Callable[[str], object]] = {
     "watch": show_watch,
+    "pages": show_pages,
     "blocks": follow_in_blocks,
     "everything": keep_everything,
 }
@@ -216,9 +283,12 @@ WORKS: dict[str, Callable[[str], object]] = {
 # ------------------------------------------------------------------------------------------- rows
 
 
-def make_database(path: Path, n_people: int, seed: int) -> str:
-    """Fill a new SQLite file; its URL."""
-    url, rng = f"sqlite:///{path}", Random(seed)
+def make_database(url: str, n_people: int, seed: int) -> str:
+    """Fill a new SQLite file or an empty PostgreSQL database; its URL."""
+    rng, engine = Random(seed), connect(url)
+    if engine.dialect.name == "postgresql":
+        upgrade(engine)
+    engine.dispose()
     with closing(open_database(url)) as database:
         with database.engine.begin() as connection:
             config = StudyConfig(
@@ -236,6 +306,41 @@ def make_database(path: Path, n_people: int, seed: int) -> str:
         with database.writing() as session:
             count_stored_answers(session, session.scalars(select(Study)).one())
     return url
+
+
+VARIED = (
+    "UPDATE studies SET origin = 'collected'",
+    "UPDATE participants SET status = 'excluded' WHERE id % 100 = 1",
+    "UPDATE participants SET status = 'returned' WHERE id % 100 = 2",
+    (
+        "DELETE FROM responses WHERE question_id IN"
+        " (SELECT id FROM questions WHERE form_id % 20 = 3 AND place >= 2)"
+    ),
+    (
+        "INSERT INTO checks (form_id, place, kind, question_id, expected)"
+        " SELECT form_id, place, 'gold', id, '1' FROM questions WHERE place = 1"
+    ),
+    "UPDATE responses SET reason = 'too broad' WHERE question_id % 40 = 0",
+    (
+        "INSERT INTO payments (participant_id, kind, cents, currency, state, recorded_at)"
+        " SELECT id, 'approve', 90, 'GBP', 'confirmed', seen_at FROM participants"
+        " WHERE status = 'active' AND id % 20 <> 3 AND id % 3 <> 0"
+    ),
+)
+"""What makes the participants of a study differ."""
+
+
+def vary(url: str) -> None:
+    with closing(open_database(url)) as database:
+        with database.engine.begin() as connection:
+            if database.engine.dialect.name == "postgresql":
+                restart_keys(connection)
+            for statement in VARIED:
+                connection.execute(text(statement))
+        with database.writing() as session:
+            count_stored_answers(session, session.scalars(select(Study)).one())
+        with database.engine.connect() as connection:
+            connection.execution_options(isolation_level="AUTOCOMMIT").execute(text("ANALYZE"))
 
 
 def rows_of(n_people: int, rng: Random) -> dict[type[Base], Iterator[dict[str, Any]]]:

@@ -13,8 +13,8 @@ from hsfiq.collect.studies import find_study
 from hsfiq.db.engine import Database
 
 
-def watch_page(database: Database, name: str) -> str:
-    """The page with its figures."""
+def watch_page(database: Database, name: str, query: str = "figures=1") -> str:
+    """The page at an address that ends in this query; the default shows its figures."""
     services = Services.of(database)
     studio = Studio(services, Identities(database, services.signer))
     with database.reading() as session:
@@ -26,7 +26,7 @@ def watch_page(database: Database, name: str) -> str:
         "method": "GET",
         "path": f"/owner/study/{number}/watch",
         "path_params": {"study_id": number},
-        "query_string": b"figures=1",
+        "query_string": query.encode(),
         "headers": [],
     }
     desk = Desk(studio, Request(scope), User("owner", Role.OWNER, 1), "en")

@@ -508,7 +508,7 @@ def bonus_of(row: ParticipantProgress, rule: PayoutRule, known: Decision | None)
     return (row.answered * rule.bonus_per_question).quantize(CENT, ROUND_HALF_UP)
 
 
-def csv_bytes(rows: Iterable[Sequence[str]]) -> bytes:
+def csv_bytes(rows: Iterable[Sequence[object]]) -> bytes:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue().encode()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +19,7 @@ from hsfiq.annotate.owner.login import OWNER, Identities
 from hsfiq.annotate.owner.study_pages import study_of
 from hsfiq.audit import FORMATS, Selection, entries, record
 from hsfiq.errors import Refused
+from hsfiq.payout import csv_bytes
 from hsfiq.text import count_text
 
 # A study's audit log as a file, which the page "History" shows.
@@ -48,8 +49,17 @@ def add_audit(app: FastAPI, identities: Identities) -> None:
         with database.writing() as session:
             record(session, actor, Action.AUDIT_EXPORT, study=study.name, about=about)
         name = f"audit-{study.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.{file_format}"
-        headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-        return Response(write(rows), media_type=MEDIA_TYPES[file_format], headers=headers)
+        return saved_file(name, write(rows), MEDIA_TYPES[file_format])
+
+
+def saved_file(name: str, content: bytes | str, media_type: str) -> Response:
+    """A file that the browser saves; names of studies hold nothing that a header cannot."""
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(content, media_type=media_type, headers=headers)
+
+
+def csv_file(name: str, rows: Iterable[Sequence[object]]) -> Response:
+    return saved_file(name, csv_bytes(rows), MEDIA_TYPES["csv"])
 
 
 # Folders as archives.

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 from math import ceil
-from typing import Annotated
 from urllib.parse import parse_qs
 
-from fastapi import Depends, FastAPI, Request, Response
+from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from sqlalchemy import ColumnElement, delete, select
 from sqlalchemy.orm import Session
@@ -124,14 +123,9 @@ class Identities:
             raise NotLoggedIn("log in first")
         if not is_same_origin(request.headers):
             raise Forbidden("this request comes from another site")
-        if permission is not None:
-            require_permission(user, permission)
+        if permission is not None and not user.may(permission):
+            raise Forbidden(f"the role {user.role} may not do this")
         return user
-
-
-def require_permission(user: User, permission: Permission) -> None:
-    if not user.may(permission):
-        raise Forbidden(f"the role {user.role} may not do this")
 
 
 def set_login_cookie(response: Response, signer: Signer, token: str, request: Request) -> None:
@@ -297,14 +291,6 @@ CHECKED_AT_ONCE = 2
 """Passwords checked at the same time: each check takes a CPU core and 32 MiB of memory."""
 
 
-async def form_body(request: Request) -> bytes:
-    """The request's body, whose size the app's middleware limits."""
-    return await request.body()
-
-
-Body = Annotated[bytes, Depends(form_body)]
-
-
 def add_login(app: FastAPI, identities: Identities) -> None:
     database, signer = identities.database, identities.signer
     throttle, slots = LoginThrottle(database, signer), asyncio.Semaphore(CHECKED_AT_ONCE)
@@ -321,8 +307,8 @@ def add_login(app: FastAPI, identities: Identities) -> None:
         return HTMLResponse(login_page(request))
 
     @app.post(LOGIN)
-    async def login(request: Request, body: Body) -> Response:
-        name, password = name_and_password(body)
+    async def login(request: Request) -> Response:
+        name, password = name_and_password(await request.body())  # the app limits its size
         async with counting:
             delay = await run_in_threadpool(throttle.delay_for, client_address(request), name)
         if delay is None:
@@ -394,7 +380,8 @@ class OwnerMiddleware:
             await self._app(scope, receive, send)
             return
         refusal = await run_in_threadpool(self._refusal, Request(scope))
-        is_cacheable = refusal is None and is_asset(path_of(scope))
+        is_asset = path_of(scope).startswith(f"{OWNER}/files/")
+        is_cacheable = refusal is None and is_asset
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -446,10 +433,6 @@ def permission_for(path: str) -> Permission | None:
 
 def is_owner_path(path: str) -> bool:
     return path == OWNER or path.startswith(f"{OWNER}/")
-
-
-def is_asset(path: str) -> bool:
-    return path.startswith(f"{OWNER}/files/")
 
 
 def login_page(

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from io import StringIO
 from itertools import pairwise
 from typing import NamedTuple
 from urllib.parse import urlencode
@@ -18,6 +16,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from hsfiq.actors import Action, Permission
+from hsfiq.annotate.owner.downloads import csv_file
 from hsfiq.annotate.owner.login import OWNER
 from hsfiq.annotate.owner.study_pages import number_in, study_of
 from hsfiq.annotate.studio.shell import Act, Desk, Said, Studio, desk_of
@@ -25,7 +24,7 @@ from hsfiq.audit import record
 from hsfiq.collect.owner import applied_rules, apply_rule, left_out_by, undo_rule
 from hsfiq.collect.participant_row import ANSWER_COUNTS
 from hsfiq.collect.participants import by_name
-from hsfiq.collect.progress import participants_of
+from hsfiq.collect.progress import ParticipantProgress
 from hsfiq.collect.review import hides_results, wins_of_people
 from hsfiq.db.engine import Database
 from hsfiq.db.studio_tables import Job
@@ -70,9 +69,11 @@ def study_at(desk: Desk, session: Session) -> Study:
 
 def reward_of(session: Session, study: Study) -> tuple[int, str] | None:
     """Prolific's reward in cents and its currency, as soon as somebody was paid."""
-    paid = select(Payment.cents, Payment.currency).join(Participant).order_by(Payment.id.desc())
-    paid = paid.where(Participant.study_id == study.id, Payment.kind == "approve")
-    return session.execute(paid.where(Payment.cents > 0).limit(1)).first()
+    people = select(Participant.id).where(Participant.study_id == study.id)
+    of_study = people.where(Participant.id == Payment.participant_id).exists()  # until one is found
+    paid = select(Payment.cents, Payment.currency).where(Payment.kind == "approve", of_study)
+    newest = paid.where(Payment.cents > 0).order_by(Payment.id.desc())
+    return session.execute(newest.limit(1)).first()
 
 
 def tells_prolific(study: Study) -> bool:
@@ -86,13 +87,17 @@ def tells_prolific(study: Study) -> bool:
 # The decision on one person.
 
 
-def decision_of(desk: Desk, study: Study, participant: Participant) -> Mapping[str, object]:
+def decision_of(
+    session: Session,
+    study: Study,
+    participant: Participant,
+    progress: ParticipantProgress,
+    reward: tuple[int, str] | None,
+) -> Mapping[str, object]:
     """The values of `studio_decision.html`: it reads them from `decision`."""
-    with desk.database.reading() as session:
-        known = decisions_of(session, study, [participant.id]).get(participant.name)
-        (progress,) = participants_of(session, study, [participant.id])
-        waiting = session.scalar(to_decide(study).where(Participant.id == participant.id))
-        reward, job = reward_of(session, study), payment_job(session, participant)
+    known = decisions_of(session, study, [participant.id]).get(participant.name)
+    waiting = session.scalar(to_decide(study).where(Participant.id == participant.id))
+    job = payment_job(session, participant)
     rule, failed = rule_of_checks(study, None, Decimal(0)), progress.failed_checks
     is_waiting = job is not None and job.state == "waiting"
     return {
@@ -272,7 +277,9 @@ def limits_in(desk: Desk) -> Limits:
     return read_limits({name: query.get(name, "") for name in LIMITS if f"rule-{name}" in query})
 
 
-def rule_of(desk: Desk, study: Study, n_passed: int) -> Mapping[str, object]:
+def rule_of(
+    desk: Desk, session: Session, study: Study, n_passed: int, reward: tuple[int, str] | None
+) -> Mapping[str, object]:
     """The values of `studio_rule.html`, in `tried`; so many people have passed and wait for pay."""
     query = desk.request.query_params
     own = [key for name in LIMITS for key in (name, f"rule-{name}")]
@@ -284,21 +291,16 @@ def rule_of(desk: Desk, study: Study, n_passed: int) -> Mapping[str, object]:
         "limits": {},
         "people": [],
         "is_prolific": tells_prolific(study),
+        "hidden": hides_results(session, study),
+        "applied": {rule: len(people) for rule, people in applied_rules(session, study).items()},
+        "n_passed": n_passed,
+        "sum": money(reward[0] * n_passed, reward[1]) if reward else "",
     }
-    with desk.database.reading() as session:
-        rules = applied_rules(session, study)
-        reward = reward_of(session, study)
-        values |= {
-            "hidden": hides_results(session, study),
-            "applied": {rule: len(people) for rule, people in rules.items()},
-            "n_passed": n_passed,
-            "sum": money(reward[0] * n_passed, reward[1]) if reward else "",
-        }
-        if any(f"rule-{name}" in query for name in LIMITS):
-            try:
-                values |= preview(desk.database, session, study, limits_in(desk))
-            except HsfiqError as error:
-                values["error"] = str(error)
+    if any(f"rule-{name}" in query for name in LIMITS):
+        try:
+            values |= preview(desk.database, session, study, limits_in(desk))
+        except HsfiqError as error:
+            values["error"] = str(error)
     return values
 
 
@@ -386,14 +388,10 @@ ACTS: Mapping[str, Act] = {
 def add_pay_list(app: FastAPI, studio: Studio) -> None:
     @app.get(f"{OWNER}/study/{{study_id}}/pay.csv")
     def pay_csv(request: Request) -> Response:
-        desk, text = desk_of(studio, request, Permission.MANAGE), StringIO()
+        desk = desk_of(studio, request, Permission.MANAGE)
         with desk.database.reading() as session:
             study = study_at(desk, session)
-            csv.writer(text, lineterminator="\n").writerows(pay_list(session, study))
+            rows = list(pay_list(session, study))
         with desk.database.writing() as session:
             record(session, desk.actor, Action.PARTICIPANT_PAYOUT, study=study.name, about="all")
-        headers = {
-            "Content-Disposition": f'attachment; filename="{study.name}-pay.csv"',
-            "Cache-Control": "no-store",
-        }
-        return Response(text.getvalue(), media_type="text/csv; charset=utf-8", headers=headers)
+        return csv_file(f"{study.name}-pay.csv", rows)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from importlib.util import find_spec
 from math import ceil, isnan
 from operator import attrgetter
 from pathlib import Path
@@ -14,7 +15,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from threading import Lock
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 from markupsafe import Markup
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from hsfiq.analysis.sequential import WatchedPreference
     from hsfiq.analysis.statistics.preference import Proportion
 
+T = TypeVar("T")
 NEEDS = "needs the analysis extra: pip install 'hsfiq[analysis]'"
 
 
@@ -64,6 +66,16 @@ class Translate(Protocol):
     """A text in the owner's language; `values` replace its names in braces."""
 
     def __call__(self, text: str, /, **values: object) -> str: ...
+
+
+def with_commas(t: Translate) -> Translate:
+    """The same texts; whole numbers in them have a comma before each thousand."""
+
+    def translated(text: str, /, **values: object) -> str:
+        numbers = {name: f"{n:,}" for name, n in values.items() if isinstance(n, int)}
+        return t(text, **values | numbers)
+
+    return translated
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,15 +111,22 @@ PAUSE = 4
 
 
 @dataclass(slots=True)
-class Latest:
-    """What was computed last; the lock is held while it is computed."""
+class Kept(Generic[T]):
+    """What was computed last; it is computed again when it is `due`."""
 
     lock: Lock = field(default_factory=Lock)
-    cards: Sequence[Card] = ()
+    value: T | None = None
     due: float = 0.0
 
+    def compute(self, make: Callable[[], T]) -> T:
+        begun = monotonic()
+        self.value = value = make()
+        ended = monotonic()
+        self.due = ended + max(KEPT_SECONDS, PAUSE * (ended - begun))
+        return value
 
-KEPT: WeakKeyDictionary[Database, dict[Hashable, Latest]] = WeakKeyDictionary()
+
+KEPT: WeakKeyDictionary[Database, dict[Hashable, Kept[list[Card]]]] = WeakKeyDictionary()
 
 
 def figures_view(desk: Desk, session: Session, study: Study) -> Mapping[str, object]:
@@ -116,15 +135,12 @@ def figures_view(desk: Desk, session: Session, study: Study) -> Mapping[str, obj
     if desk.request.query_params.get("figures") != "1":
         return values
     key = study.id, desk.language, hides_results(session, study)
-    latest = KEPT.setdefault(desk.database, {}).setdefault(key, Latest())
+    latest = KEPT.setdefault(desk.database, {}).setdefault(key, Kept())
+    images, t, now = desk.studio.services.images, with_commas(desk.t), datetime.now(UTC)
     with latest.lock:
         if monotonic() >= latest.due:
-            begun = monotonic()
-            images = desk.studio.services.images
-            latest.cards = cards_of(desk.t, session, study, images, datetime.now(UTC))
-            ended = monotonic()
-            latest.due = ended + max(KEPT_SECONDS, PAUSE * (ended - begun))
-        return values | {"cards": latest.cards}
+            latest.compute(lambda: cards_of(t, session, study, images, now))
+        return values | {"cards": latest.value}
 
 
 def cards_of(
@@ -146,17 +162,20 @@ def cards_of(
         times_card(t, judgements),
         checks_card(t, list(check_results(session, study, shown))),
     ]
+    has_statistics = find_spec("scipy") is not None
     if kind.has_preferences:
-        points = config_of(study).wording.points
-        cards += [scores_card(t, judgements, points), side_card(t, judgements)]
-        cards.append(agreement_card(t, counting))
+        cards.append(scores_card(t, judgements, config_of(study).wording.points))
+    if not has_statistics:
+        cards.append(Card(t("Answers"), empty=NEEDS))
+    elif kind.has_preferences:
+        cards += [side_card(t, judgements), agreement_card(t, counting)]
     else:
         cards += kind_cards(t, session, study)
     if kind.is_live:
         cards.append(retrievers_card(t, session, study, now))
     cards += changed_images_cards(t, session, study, images)
     cards += quotas_cards(t, session, study, now)
-    if kind.has_preferences and not hides_results(session, study):
+    if has_statistics and kind.has_preferences and not hides_results(session, study):
         cards.append(preferences_card(t, session, study))
     return cards
 
@@ -168,23 +187,14 @@ LISTED = 6
 
 
 def images_card(
-    t: Translate,
-    progress: StudyProgress,
-    judgements: Sequence[AnswerRow],
-    seen_last: Sequence[int],
+    t: Translate, progress: StudyProgress, judgements: Sequence[AnswerRow], seen_last: Sequence[int]
 ) -> Card:
     """Whether people saw every image; `seen_last` says whose answers the other cards are of."""
+    painted, total = progress.images_painted, progress.answered - progress.skipped
+    unknown = {"n": progress.images_not_painted, "unknown": progress.images_unknown}
     lines = [
-        t(
-            "In {n} of {total} answers, every image was shown.",
-            n=f"{progress.images_painted:,}",
-            total=f"{progress.answered - progress.skipped:,}",
-        ),
-        t(
-            "In {n} answers not every image was shown; of {unknown} it is not known.",
-            n=f"{progress.images_not_painted:,}",
-            unknown=f"{progress.images_unknown:,}",
-        ),
+        t("In {n} of {total} answers, every image was shown.", n=painted, total=total),
+        t("In {n} answers not every image was shown; of {unknown} it is not known.", **unknown),
     ]
     skipped = [answer.question_id for answer in judgements if answer.skipped]
     if skipped:
@@ -192,9 +202,8 @@ def images_card(
         named = ", ".join(skipped[:LISTED]) + (f" (+{more:,})" if more > 0 else "")
         lines.append(t("Skipped because an image was missing: {names}", names=named))
     if seen_last:
-        n, total = (f"{number:,}" for number in seen_last)
         many = "There are many answers: most figures are of the {n} people seen last, of {total}."
-        lines.append(t(many, n=n, total=total))
+        lines.append(t(many, n=seen_last[0], total=seen_last[1]))
     return Card(t("Images"), notes=tuple(lines))
 
 
@@ -229,11 +238,7 @@ def checks_card(t: Translate, checks: Sequence[CheckResult]) -> Card:
         if not results:
             continue
         passed, failed = results.count(True), results.count(False)
-        note = (
-            t(label)
-            + ": "
-            + t("{n} passed, {failed} failed", n=f"{passed:,}", failed=f"{failed:,}")
-        )
+        note = f"{t(label)}: {t('{n} passed, {failed} failed', n=passed, failed=failed)}"
         plot = plots.split_bar([("passed", passed), ("failed", failed)], note)
         lines.append(Line("", note, plot))
     if not lines:
@@ -246,12 +251,8 @@ def checks_card(t: Translate, checks: Sequence[CheckResult]) -> Card:
 
 def quotas_cards(t: Translate, session: Session, study: Study, now: datetime) -> Iterator[Card]:
     quotas = quotas_of(session, study, now)
-    if quotas:
-        lines = [
-            f"{each.category}: "
-            + t("{n} of {total}", n=f"{each.taking_part:,}", total=f"{each.quota:,}")
-            for each in quotas
-        ]
+    lines = [f"{q.category}: {t('{n} of {total}', n=q.taking_part, total=q.quota)}" for q in quotas]
+    if lines:
         yield Card(t("People by category"), notes=tuple(lines))
 
 
@@ -279,36 +280,25 @@ def scores_card(t: Translate, answers: Sequence[AnswerRow], points: int) -> Card
 def side_card(t: Translate, answers: Sequence[AnswerRow]) -> Card:
     name = t("Preference for set 1")
     share, ties = side_share(answers)
-    if share is None:
-        return Card(name, empty=NEEDS)
     if share.reason:
         return Card(name, empty=t("No preference yet"))
     low, high = share.ci
-    plot = plots.interval(share.rate, share.ci, (0, 0.25, 0.5, 0.75, 1), 0.5, name)
-    note = t(
-        "of {n}; 95 % interval {low} to {high}",
-        n=f"{share.n:,}",
-        low=f"{100 * low:.1f}",
-        high=percent(high),
-    )
-    tied = (t("{n} without a preference", n=f"{ties:,}"),) if ties else ()
-    is_even = low <= 0.5 <= high
-    verdict = (
-        t("The interval includes one half: no sign that the side matters.")
-        if is_even
-        else t("The interval does not include one half: the side may matter.")
-    )
+    plot = plots.interval(share.rate, share.ci, SHARES, 0.5, name)
+    ends = {"low": f"{100 * low:.1f}", "high": percent(high)}
+    note = t("of {n}; 95 % interval {low} to {high}", n=share.n, **ends)
+    tied = (t("{n} without a preference", n=ties),) if ties else ()
+    verdict = t("The interval includes one half: no sign that the side matters.")
+    if not low <= 0.5 <= high:
+        verdict = t("The interval does not include one half: the side may matter.")
     return Card(name, (Line(percent(share.rate), note, plot),), (*tied, verdict))
 
 
 def agreement_card(t: Translate, answers: tuple[AnswerRow, ...]) -> Card:
     name = t("Agreement (Krippendorff's alpha)")
-    agreements = agreements_of(answers)
-    if agreements is None:
-        return Card(name, empty=NEEDS)
     from hsfiq.analysis.kinds.kind import Figures  # noqa: PLC0415 (the extra may be absent)
     from hsfiq.analysis.resampling.bootstrap import Estimate  # noqa: PLC0415 (as above)
 
+    agreements = agreements_of(answers)
     of_both = {
         t("Scores, ordinal"): agreements.scores,
         t("Preferences, nominal"): agreements.preferences,
@@ -319,10 +309,8 @@ def agreement_card(t: Translate, answers: tuple[AnswerRow, ...]) -> Card:
     }
     method = t("Only what at least two people have judged; n counts sets and pairs of sets.")
     if agreements.n_identical:
-        method += " " + t(
-            "Preferences: without {n} answers about identical sets.",
-            n=f"{agreements.n_identical:,}",
-        )
+        n = agreements.n_identical
+        method += " " + t("Preferences: without {n} answers about identical sets.", n=n)
     return card_of(t, Figures("agreement", name, "answers", rows, method), ALPHA)
 
 
@@ -361,21 +349,15 @@ def scores_of(answers: Sequence[AnswerRow], points: int) -> tuple[tuple[int, ...
     return tuple(first[score] for score in scale), tuple(second[score] for score in scale)
 
 
-def side_share(answers: Sequence[AnswerRow]) -> tuple[Proportion | None, int]:
-    """The share that prefers set 1, with its exact interval (None without the analysis extra).
+def side_share(answers: Sequence[AnswerRow]) -> tuple[Proportion, int]:
+    """The share that prefers set 1, with its exact interval, and the number of ties."""
+    from hsfiq.analysis.statistics.preference import exact_proportion  # noqa: PLC0415 (the extra may be absent)
 
-    The second value is the number of ties.
-    """
     preferred = Counter(answer.preferred for answer in answers)
-    try:
-        from hsfiq.analysis.statistics.preference import exact_proportion  # noqa: PLC0415 (the extra may be absent)
-    except ModuleNotFoundError:
-        return None, preferred[0]
     return exact_proportion(preferred[1], preferred[1] + preferred[2]), preferred[0]
 
 
-@dataclass(frozen=True, slots=True)
-class Agreements:
+class Agreements(NamedTuple):
     """Krippendorff's alpha of scores (ordinal) and of preferences (nominal).
 
     `n_identical` is the number of questions left out of the latter, whose two sets are identical.
@@ -387,17 +369,15 @@ class Agreements:
 
 
 @lru_cache(maxsize=8)
-def agreements_of(answers: tuple[AnswerRow, ...]) -> Agreements | None:
+def agreements_of(answers: tuple[AnswerRow, ...]) -> Agreements:
     """The agreement that `hsfiq analyze --details` prints for a release of these answers.
 
     Checks are excluded: their pairs are repeated or planted. The result for the same answers is
     cached, so the bootstrap does not run again until somebody answers.
     """
-    try:
-        from hsfiq.analysis.data.columns import set_units  # noqa: PLC0415 (the extra may be absent)
-        from hsfiq.analysis.people import agreement  # noqa: PLC0415 (the extra may be absent)
-    except ModuleNotFoundError:
-        return None
+    from hsfiq.analysis.data.columns import set_units  # noqa: PLC0415 (the extra may be absent)
+    from hsfiq.analysis.people import agreement  # noqa: PLC0415 (the extra may be absent)
+
     plain = [answer for answer in answers if answer.check is None and answer.scores]
     plain.sort(key=attrgetter("position"))
     sets, preferences = released_sets(plain), released_preferences(plain)
@@ -414,32 +394,25 @@ def released_sets(answers: Sequence[AnswerRow]) -> pd.DataFrame:
     """The columns of a release's `sets` that agreement depends on, with triplets as queries."""
     import pandas as pd  # noqa: PLC0415 (the extra may be absent)
 
-    return pd.DataFrame(
-        [
-            (set_id(answer.question_id, side), answer.participant, answer.triplet, images, score)
-            for answer in answers
-            for side, images, score in zip((1, 2), answer.sets, answer.scores or (), strict=True)
-        ],
-        columns=["set_id", "participant_id", "query_id", "image_ids", "score"],
-    )
+    rows = [
+        (set_id(answer.question_id, side), answer.participant, answer.triplet, images, score)
+        for answer in answers
+        for side, images, score in zip((1, 2), answer.sets, answer.scores or (), strict=True)
+    ]
+    columns = ["set_id", "participant_id", "query_id", "image_ids", "score"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def released_preferences(answers: Sequence[AnswerRow]) -> pd.DataFrame:
     """The columns of `preferences` that agreement depends on, with triplets as queries."""
     import pandas as pd  # noqa: PLC0415 (the extra may be absent)
 
-    return pd.DataFrame(
-        [
-            (
-                answer.participant,
-                answer.triplet,
-                *(set_id(answer.question_id, side) for side in (1, 2)),
-                answer.preferred,
-            )
-            for answer in answers
-        ],
-        columns=["participant_id", "query_id", "set_1", "set_2", "preferred"],
-    )
+    rows = [
+        (each.participant, each.triplet, *set_ids, each.preferred)
+        for each in answers
+        for set_ids in [[set_id(each.question_id, side) for side in (1, 2)]]
+    ]
+    return pd.DataFrame(rows, columns=["participant_id", "query_id", "set_1", "set_2", "preferred"])
 
 
 # Cards of figures: each figure with its interval, on the axis of its table.
@@ -449,14 +422,8 @@ Ends = tuple[float, float]
 SHARES = (0, 0.25, 0.5, 0.75, 1)
 ALL = "all"
 BY_SYSTEM = (
-    "outcomes",
-    "ratings",
-    "stops",
-    "effort",
-    "texts",
-    "satisfaction",
-    "changes",
-    "nearest",
+    *("outcomes", "ratings", "stops", "effort"),
+    *("texts", "satisfaction", "changes", "nearest"),
 )
 ALPHA = (-0.5, 0, 0.5, 1)
 CORRELATION = (-1, -0.5, 0, 0.5, 1)
@@ -469,12 +436,8 @@ NOT_BY_SYSTEM = ("verdicts", "well_formed", "score_shares", "concordance", "agre
 
 def kind_cards(t: Translate, session: Session, study: Study) -> Iterator[Card]:
     """A card for each table of the study's kind that has a row and may be seen."""
-    tables, config = kind_figures(session, study), config_of(study)
-    if tables is None:
-        yield Card(t("Answers"), empty=NEEDS)
-        return
-    is_hidden = hides_results(session, study)
-    for table in tables:
+    config, is_hidden = config_of(study), hides_results(session, study)
+    for table in kind_figures(session, study):
         if table.rows and (table.name in NOT_BY_SYSTEM or not is_hidden):
             yield card_of(t, table, ticks_of(table, config))
 
@@ -551,20 +514,12 @@ def values_in(table: Figures) -> list[float]:
 RESAMPLES = 1000
 
 
-def kind_figures(session: Session, study: Study) -> list[Figures] | None:
-    """The figures of all answers, empty without any; None without the analysis extra."""
-    try:
-        from hsfiq.analysis.kinds import STATISTICS  # noqa: PLC0415 (the extra may be absent)
-    except ModuleNotFoundError:
-        return None
-    return computed(session, study) if study.kind in STATISTICS else []
-
-
-def computed(session: Session, study: Study) -> list[Figures]:
-    """The figures of a release of the study as it is now."""
+def kind_figures(session: Session, study: Study) -> list[Figures]:
+    """The figures of a release of the study as it is now; none without any answer."""
     from hsfiq.analysis.analyze import load_kind_inputs  # noqa: PLC0415 (the extra may be absent)
+    from hsfiq.analysis.kinds import STATISTICS  # noqa: PLC0415 (as above)
 
-    if KINDS[study.kind].n_live > 1:
+    if study.kind not in STATISTICS or KINDS[study.kind].n_live > 1:
         return []  # an arena has its leaderboard
     (kind,) = release_kinds_of(study.kind)
     with TemporaryDirectory() as name:
@@ -647,12 +602,8 @@ def lists_of(session: Session, study: Study, now: datetime) -> Mapping[str, Answ
 
 def retriever_line(t: Translate, name: str, answers: Answers) -> Line:
     n = len(answers.seconds)
-    note = f"{name}; " + t(
-        "{n} lists, {late} late, {missing} missing",
-        n=f"{n:,}",
-        late=f"{answers.late:,}",
-        missing=f"{answers.missing:,}",
-    )
+    numbers = {"late": answers.late, "missing": answers.missing}
+    note = f"{name}; " + t("{n} lists, {late} late, {missing} missing", n=n, **numbers)
     value = f"{answers.within(0.5):.2f} s" if n else ""
     if n:
         note += "; " + t("95 % within {time} s", time=f"{answers.within(0.95):.2f}")
@@ -681,25 +632,21 @@ def preferences_card(t: Translate, session: Session, study: Study) -> Card:
         return Card(name, empty=t("The sets name no two systems"))
     by_pair = tuple((pair, tuple(own)) for pair, own in shares.by_pair.items())
     watched = watched_preferences(by_pair, shares.n_earlier)
-    if watched is None:
-        return Card(name, empty=NEEDS)
     if shares.n_finished == 0:
         return Card(name, empty=t("Nobody has finished yet"))
     ordered = sorted(watched, key=lambda each: (each.preferred is None, -abs(each.rate - 0.5)))
     has_charts = len(watched) <= MOST_CHARTS
     lines = [preference_line(t, each, has_chart=has_charts) for each in ordered[:MOST_LINES]]
     more = len(ordered) - MOST_LINES
-    notes = [t("{n} more pairs: see hsfiq study status.", n=f"{more:,}")] if more > 0 else []
+    notes = [t("{n} more pairs: see hsfiq study status.", n=more)] if more > 0 else []
     return Card(name, tuple(lines), (*notes, *shares.notes()))
 
 
 @lru_cache(maxsize=8)
-def watched_preferences(shares: Shares, n_earlier: int) -> tuple[WatchedPreference, ...] | None:
-    """The sequences, computed once for the same answers; None without the analysis extra."""
-    try:
-        from hsfiq.analysis.sequential import watch_preferences  # noqa: PLC0415 (the extra may be absent)
-    except ModuleNotFoundError:
-        return None
+def watched_preferences(shares: Shares, n_earlier: int) -> tuple[WatchedPreference, ...]:
+    """The sequences, computed once for the same answers."""
+    from hsfiq.analysis.sequential import watch_preferences  # noqa: PLC0415 (the extra may be absent)
+
     return tuple(watch_preferences(dict(shares), n_earlier))
 
 
@@ -707,25 +654,17 @@ def preference_line(t: Translate, watched: WatchedPreference, *, has_chart: bool
     label = t("prefer {system} to {other}", system=watched.system, other=watched.other)
     if watched.n_participants == 0:
         return Line("", f"{label}: {watched.reason}", Markup(""))
-    people = t("{n} finished", n=f"{watched.n_participants:,}")
-    decision = t("undecided")
+    people, decision = t("{n} finished", n=watched.n_participants), t("undecided")
     if watched.preferred is not None:
-        decision = t(
-            "decided after {n}: {system} is preferred",
-            n=f"{watched.decided_after:,}",
-            system=watched.preferred,
-        )
+        known = {"n": watched.decided_after, "system": watched.preferred}
+        decision = t("decided after {n}: {system} is preferred", **known)
     ends = (watched.low[-1], watched.high[-1])
-    spread = watched.reason or t(
-        "{low} to {high}", low=f"{100 * ends[0]:.1f}", high=percent(ends[1])
-    )
+    low, high = f"{100 * ends[0]:.1f}", percent(ends[1])
+    spread = watched.reason or t("{low} to {high}", low=low, high=high)
     note = f"{label}; {spread}, {people}, {decision}"
-    plot = (
-        band(t, watched, note)
-        if has_chart
-        else plots.interval(watched.rate, ends, (0, 0.25, 0.5, 0.75, 1), 0.5, note)
-    )
-    return Line(percent(watched.rate), note, plot)
+    if has_chart:
+        return Line(percent(watched.rate), note, band(t, watched, note))
+    return Line(percent(watched.rate), note, plots.interval(watched.rate, ends, SHARES, 0.5, note))
 
 
 def band(t: Translate, watched: WatchedPreference, name: str) -> Markup:
@@ -745,29 +684,18 @@ def band(t: Translate, watched: WatchedPreference, name: str) -> Markup:
     steps = [*range(0, n_drawn, every), n_drawn]
     low = [(k, watched.low[k - 1] if k else 0.0) for k in steps]
     high = [(k, watched.high[k - 1] if k else 1.0) for k in steps]
+    slots = [
+        (x_of(k - every), f"{k:,}: {watched.low[k - 1]:.3f}-{watched.high[k - 1]:.3f}")
+        for k in range(every, n_drawn + 1, every)
+    ]
     return render_fragment(
-        "plot_band.html",
-        name=name,
-        width=plots.WIDTH,
-        height=HEIGHT,
-        left=LEFT,
-        right=right,
-        top=TOP,
-        bottom=bottom,
+        "plot_band.html", name=name, width=plots.WIDTH, height=HEIGHT, left=LEFT, right=right,
+        top=TOP, bottom=bottom, slots=slots, slot_width=round(step * every, 1), half=y_of(0.5),
         grid=[(y_of(share), f"{share:g}") for share in (0, 0.5, 1)],
-        half=y_of(0.5),
         points=" ".join(f"{x_of(k)},{y_of(share)}" for k, share in (*low, *reversed(high))),
         decided=None if watched.decided_after is None else x_of(watched.decided_after),
-        labels=[(x_of(0), "0"), (x_of(n), t("{n} finished", n=f"{n:,}"))],
-        slots=[
-            (
-                x_of(k - every),
-                round(step * every, 1),
-                f"{k:,}: {watched.low[k - 1]:.3f}-{watched.high[k - 1]:.3f}",
-            )
-            for k in range(every, n_drawn + 1, every)
-        ],
-    )
+        labels=[(x_of(0), "0"), (x_of(n), t("{n} finished", n=n))],
+    )  # fmt: skip
 
 
 # Images whose files have changed since their digests were recorded.
@@ -787,7 +715,7 @@ def changed_images_cards(
     if paths:
         command = f"hsfiq images check --study {study.name}"
         listed = [f"{name}: {path}" for name, path in paths]
-        left = [t("and {n} more", n=f"{more:,}")] if more else []
+        left = [t("and {n} more", n=more)] if more else []
         yield Card(t("Changed images"), notes=(t(CHANGED, command=command), *listed, *left))
 
 
@@ -814,7 +742,6 @@ def changed_files(
         copy = images.file_of(session, image)
         if isinstance(copy, Fault) and copy.kind == "changed":
             source = images.source_of(image)
-            listed.append(
-                (image.name, "in its store" if isinstance(source, StoreObject) else source)
-            )
+            place = "in its store" if isinstance(source, StoreObject) else source
+            listed.append((image.name, place))
     return listed, 0

@@ -12,8 +12,9 @@ from sqlalchemy import select
 
 from hsfiq.actors import Action, Permission
 from hsfiq.annotate.owner.study_pages import MOST_AT_ONCE, new_links
+from hsfiq.annotate.studio.decisions import study_at
 from hsfiq.annotate.studio.shell import Act, Desk, Page, Said
-from hsfiq.annotate.studio.watch import SAID_OF, View, set_person, study_at
+from hsfiq.annotate.studio.watch import SAID_OF, View, set_person
 from hsfiq.audit import record
 from hsfiq.collect.messages import send_message, sent_messages
 from hsfiq.collect.owner import OwnerAction, perform

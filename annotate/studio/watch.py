@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from io import StringIO
 from operator import attrgetter
-from threading import Lock, Thread
+from threading import Thread
 from time import monotonic
 from typing import Any
 from urllib.parse import urlencode
@@ -19,10 +17,11 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from hsfiq.actors import Action, Permission
+from hsfiq.annotate.owner.downloads import csv_file
 from hsfiq.annotate.owner.login import OWNER
-from hsfiq.annotate.owner.study_pages import number_in, study_of
-from hsfiq.annotate.studio.decisions import ACTS, decision_of, rule_of
-from hsfiq.annotate.studio.figures import figures_view
+from hsfiq.annotate.owner.study_pages import study_of
+from hsfiq.annotate.studio.decisions import ACTS, decision_of, reward_of, rule_of, study_at
+from hsfiq.annotate.studio.figures import Kept, figures_view
 from hsfiq.annotate.studio.shell import Desk, Page, Said, Studio, add_page, desk_of
 from hsfiq.audit import Selection, count_entries, last_time, newest_entries, record
 from hsfiq.collect.checks import question_checks
@@ -42,6 +41,7 @@ from hsfiq.collect.progress import (
     SORTS,
     STATES,
     AnswerRow,
+    ParticipantProgress,
     PeopleAsked,
     StudyFigures,
     answers_of,
@@ -83,10 +83,6 @@ from hsfiq.text import count_text, is_storable_text, spreadsheet_text
 # What needs all answers. It is as new as the page, but of a study with very many answers: then it
 # is read again in the background while pages show what was read last.
 
-PAUSE = 4
-"""It is read again after so many times as long as reading it takes, or `FEWEST_SECONDS`."""
-FEWEST_SECONDS = 10.0
-
 
 @dataclass(frozen=True, slots=True)
 class Known:
@@ -127,24 +123,7 @@ def read_known(session: Session, study: Study) -> Known:
     )
 
 
-@dataclass
-class Kept:
-    """What was read last; `due` is when to read it again."""
-
-    lock: Lock = field(default_factory=Lock)
-    known: Known | None = None
-    due: float = 0.0
-
-    def read(self, database: Database, study_id: int) -> Known:
-        begun = monotonic()
-        with database.reading() as session:
-            known = read_known(session, study_of(session, study_id))
-        ended = monotonic()
-        self.known, self.due = known, ended + max(FEWEST_SECONDS, PAUSE * (ended - begun))
-        return known
-
-
-KEPT: WeakKeyDictionary[Database, dict[int, Kept]] = WeakKeyDictionary()
+KEPT: WeakKeyDictionary[Database, dict[int, Kept[Known]]] = WeakKeyDictionary()
 
 
 def known_of(database: Database, session: Session, study: Study) -> Known:
@@ -152,19 +131,26 @@ def known_of(database: Database, session: Session, study: Study) -> Known:
         return read_known(session, study)
     kept = KEPT.setdefault(database, {}).setdefault(study.id, Kept())
     with kept.lock:
-        if kept.known is None:
-            return kept.read(database, study.id)
+        if kept.value is None:
+            return kept.compute(lambda: read_known(session, study))
         if monotonic() > kept.due:
             kept.due = float("inf")
             Thread(target=read_again, args=(kept, database, study.id), daemon=True).start()
-        return kept.known
+        return kept.value
 
 
-def read_again(kept: Kept, database: Database, study_id: int) -> None:
+def read_again(kept: Kept[Known], database: Database, study_id: int) -> None:
+    def read() -> Known:
+        with database.reading() as session:
+            return read_known(session, study_of(session, study_id))
+
     try:
-        kept.read(database, study_id)
+        kept.compute(read)
     except (Refused, Unavailable):  # the next page says so
-        kept.due = 0.0
+        pass
+    finally:
+        if kept.due == float("inf"):  # it failed
+            kept.due = 0.0
 
 
 # The parts of the page.
@@ -205,10 +191,6 @@ class View:
         return "?" + urlencode({name: value for name, value in query.items() if value is not None})
 
 
-def study_at(desk: Desk, session: Session) -> Study:
-    return study_of(session, number_in(desk.place["study_id"]))
-
-
 def view(desk: Desk) -> Mapping[str, object]:
     now, asked = datetime.now(UTC), View(desk.request.query_params)
     with desk.database.reading() as session:
@@ -217,7 +199,14 @@ def view(desk: Desk) -> Mapping[str, object]:
         keys = find_people(session, study, asked.people, known.figures, now)
         page = min(max(1, asked.number("page")), max(1, -(-len(keys) // PER_PAGE)))
         shown = keys[(page - 1) * PER_PAGE : page * PER_PAGE]
-        noticed = attention(session, study, known, now)
+        waiting = to_decide(study).where(Participant.status == "active")
+        waits = session.scalars(waiting.order_by(Participant.seen_at)).all()
+        name = asked.text("person")
+        person = by_name(session, study, name) if name else None
+        named = [*shown, *known.odd[:FEW], *waits[:1], *known.stopped[:FEW]]
+        rows = rows_of(session, study, {*named, *([person.id] if person else [])}, now)
+        noticed = attention(study, known, waits, rows)
+        reward = reward_of(session, study)
         values: dict[str, object] = {
             "title": desk.t("Watch"),
             "tab": "watch",
@@ -237,24 +226,31 @@ def view(desk: Desk) -> Mapping[str, object]:
             "page_number": page,
             "per_page": PER_PAGE,
             "n_found": len(keys),
-            "rows": rows_of(session, study, shown, now),
+            "rows": [rows[key] for key in shown],
             "attention": noticed,
             "hidden": hides_results(session, study),
             "unblinding": unblinding_of(session, study),
-            "tried": rule_of(desk, study, noticed["n_passed"]),
+            "tried": rule_of(desk, session, study, noticed["n_passed"], reward),
             "hour": HOUR,
-            "n_failed": sum(own.failed > 0 for own in known.figures.people.values()),
+            "person": person,
         }
         values |= comments_of(session, study, known.figures, asked)
         values |= figures_view(desk, session, study)
-        return values | person_of(desk, session, study, asked, keys, known)
+        if person:
+            values |= person_of(session, study, asked, person, known)
+            values["row"], values["beside"] = rows[person.id], beside(session, keys, person.id)
+            values["decision"] = decision_of(session, study, person, rows[person.id][1], reward)
+        return values
 
 
-def rows_of(session: Session, study: Study, keys: Sequence[int], now: datetime) -> list[Any]:
-    """The key, the progress and the state of each of these participants, in their order."""
-    progress = dict(zip(sorted(keys), participants_of(session, study, keys), strict=True))
-    states = states_of(session, study, now, keys)
-    return [(key, progress[key], states[key]) for key in keys]
+def rows_of(
+    session: Session, study: Study, keys: Collection[int], now: datetime
+) -> Mapping[int, tuple[int, ParticipantProgress, str]]:
+    """The key, the progress and the state of each of these participants, by key."""
+    people, states = participants_of(session, study, keys), states_of(session, study, now, keys)
+    return {
+        key: (key, person, states[key]) for key, person in zip(sorted(keys), people, strict=True)
+    }
 
 
 def paid(session: Session, study: Study) -> Sequence[Any]:
@@ -289,13 +285,11 @@ def pace(figures: StudyFigures, now: datetime, last: timedelta = HOUR * 6) -> fl
     return sum(recent.values()) / max((now - since) / HOUR, 1)
 
 
-def attention(session: Session, study: Study, known: Known, now: datetime) -> Mapping[str, Any]:
+def attention(
+    study: Study, known: Known, waiting: Sequence[int], rows: Mapping[int, Any]
+) -> Mapping[str, Any]:
     """Whom to look at, who has finished and waits, and who has stopped: how many, and the first."""
-    of_study = to_decide(study).where(Participant.status == "active")
-    waiting = session.scalars(of_study.order_by(Participant.seen_at)).all()
     has_limit = config_of(study).recruitment.max_failed_checks >= 0
-    first = [*known.odd[:FEW], *waiting[:1], *known.stopped[:FEW]]
-    rows = {row[0]: row for row in rows_of(session, study, sorted(set(first)), now)}
     return {
         "odd": [
             (rows[key], key in known.failed, known.flags.get(key, ())) for key in known.odd[:FEW]
@@ -334,14 +328,9 @@ def comments_of(
 
 
 def person_of(
-    desk: Desk, session: Session, study: Study, asked: View, keys: list[int], known: Known
+    session: Session, study: Study, asked: View, person: Participant, known: Known
 ) -> dict[str, object]:
-    """What the panel shows of the chosen participant, if there is one."""
-    name = asked.text("person")
-    if not name:
-        return {"person": None}
-    person = by_name(session, study, name)
-    (row,) = rows_of(session, study, [person.id], datetime.now(UTC))
+    """What the panel shows of the chosen participant."""
     own = sorted(answers_of(session, study, [person.id]), key=attrgetter("position"))
     held = (
         select(Form.name, Question.place, Question.id)
@@ -356,8 +345,6 @@ def person_of(
     shown = own if asked.text("all") == "1" else few_of(own)
     chosen = asked.text("answer")
     return {
-        "person": person,
-        "row": row,
         "patterns": patterns_of(own, person.name),
         "own": known.figures.of(person.id),
         "flags": known.flags.get(person.id, ()),
@@ -368,8 +355,6 @@ def person_of(
         "answer": question_history(session, study, chosen) if chosen in questions else None,
         "turns": turns_of(session, questions.values()),
         "notes": notes_on(session, study, [person.id]),
-        "beside": beside(session, keys, person.id),
-        "decision": decision_of(desk, study, person),
         "changes": [(change, rule_text(change)) for change in changes_of(session, person.id)],
         "at_end": in_words(config_of(study).questionnaire.at_end, at_end_of(session, person.id)),
         "others": item_answers(session, study, chosen) if chosen in questions else [],
@@ -539,18 +524,10 @@ def lines_of(desk: Desk, session: Session, study: Study, table: str) -> Iterable
             *(row.median_seconds, row.failed_checks, row.checks, own.n_same, own.n_compared),
             row.seen_at,
         )
-        for key, row, state in rows_of(session, study, keys, now)
+        for rows in [rows_of(session, study, keys, now)]
+        for key, row, state in map(rows.__getitem__, keys)
         for own in [known.figures.of(key)]
     ]
-
-
-def csv_of(head: Sequence[str], lines: Iterable[Sequence[object]]) -> bytes:
-    content = StringIO()
-    writer = csv.writer(content, lineterminator="\n")
-    writer.writerow(head)
-    for line in lines:
-        writer.writerow([cell(value) for value in line])
-    return content.getvalue().encode()
 
 
 def cell(value: object) -> object:
@@ -570,12 +547,8 @@ def table_file(studio: Studio, request: Request, table: str) -> Response:
     with desk.database.writing() as session:
         about = f"{table}: {count_text(len(lines), 'row')}"
         record(session, desk.actor, Action.DATA_EXPORT, study=study.name, about=about)
-    headers = {
-        "Content-Disposition": f'attachment; filename="{table}-{study.name}.csv"',
-        "Cache-Control": "no-store",
-    }
-    content = csv_of(HEADS[table], lines)
-    return Response(content, media_type="text/csv; charset=utf-8", headers=headers)
+    cells = ([cell(value) for value in line] for line in lines)
+    return csv_file(f"{table}-{study.name}.csv", [HEADS[table], *cells])
 
 
 # The history of a study: its entries in the audit log.

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from random import Random
 
-from sqlalchemy import ColumnElement, Row, Select, and_, bindparam, func, insert, or_, select
+from sqlalchemy import ColumnElement, Row, Select, and_, bindparam, false, func, insert, or_, select
 from sqlalchemy.orm import Session
 
 from hsfiq.collect.participant_row import ParticipantRow
@@ -32,18 +32,15 @@ _last_form = (
     .correlate(Participant)
     .scalar_subquery()
 )
-_last_question = (
-    select(Question.id)
+_is_last_open = (
+    select(~select(Response.id).where(Response.question_id == Question.id).exists())
     .where(Question.form_id == _last_form)
     .order_by(Question.place.desc())
     .limit(1)
     .correlate(Participant)
     .scalar_subquery()
 )
-IS_BEFORE_END = (
-    _last_question.is_not(None)
-    & ~select(Response.id).where(Response.question_id == _last_question).exists()
-)
+IS_BEFORE_END = func.coalesce(_is_last_open, false())
 """Whether a participant has not answered their last question.
 
 Questions are answered in their order, so nothing else is unanswered of those who have, unless it

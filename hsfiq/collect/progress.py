@@ -6,8 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from statistics import median
 from typing import Any
 
@@ -122,7 +123,8 @@ def participants_of(
     for result in question_checks(session, StudyRow.of(study), among(Form.participant_id, shown)):
         checks[result.participant_id].append(result.passed)
     medians, changes = medians_of(session, study, shown), latest_changes(session, study, shown)
-    asks, done = asks_at_end(StudyRow.of(study)), have_answered_at_end(session, study)
+    asks = asks_at_end(StudyRow.of(study))
+    done = have_answered_at_end(session, study) if asks else set()
     people = session.scalars(
         select(Participant)
         .where(Participant.study_id == study.id, among(Participant.id, shown))
@@ -352,6 +354,9 @@ def count_reassigned(session: Session, study: Study) -> tuple[int, Counter[str]]
         .join(Form, Question.form_id == Form.id)
         .where(Form.study_id == study.id, Question.reassigned, ~IS_CHECK)
     )
+    number = session.scalar(reassigned) or 0
+    if number == 0:
+        return 0, Counter()
     answers = (
         reassigned.join(Participant, Form.participant_id == Participant.id)
         .join(Response, Response.question_id == Question.id)
@@ -360,9 +365,9 @@ def count_reassigned(session: Session, study: Study) -> tuple[int, Counter[str]]
         .group_by(Response.skipped, Response.images)
     )
     counts: Counter[str] = Counter()
-    for skipped, letters, number in session.execute(answers):
-        counts[count_of(skipped, letters)] += number
-    return session.scalar(reassigned) or 0, counts
+    for skipped, letters, n_answers in session.execute(answers):
+        counts[count_of(skipped, letters)] += n_answers
+    return number, counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -592,7 +597,7 @@ class PersonFigures:
     n_same: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, which leave no place for what is computed once
 class StudyFigures:
     """What all answers of a study say at a time.
 
@@ -613,10 +618,17 @@ class StudyFigures:
     def of(self, person: int) -> PersonFigures:
         return self.people.get(person, PersonFigures())
 
-    @property
+    @cached_property
     def median_seconds(self) -> float | None:
         known = [each.median_seconds for each in self.people.values()]
         return median([seconds for seconds in known if seconds is not None] or [0]) or None
+
+    @cached_property
+    def totals(self) -> Mapping[str, int]:
+        """The sums of the numbers of `PersonFigures`; `n_failed` people failed a check."""
+        names, people = ("checks", "failed", "n_compared", "n_same"), self.people.values()
+        sums = {name: sum(map(attrgetter(name), people)) for name in names}
+        return sums | {"n_failed": sum(person.failed > 0 for person in people)}
 
 
 def figures_of(session: Session, study: Study, now: datetime) -> StudyFigures:

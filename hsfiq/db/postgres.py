@@ -71,7 +71,10 @@ def message_without_data(error: BaseException) -> str | None:
 
 
 def limit_waiting(engine: Engine) -> None:
-    """Limit the statements of all connections from now on."""
+    """Limit the statements of all connections from now on.
+
+    A server's statements are short: compiling one takes PostgreSQL longer than running it.
+    """
     if engine.dialect.name != "postgresql":
         return
     from hsfiq.db.limited_connection import LimitedConnection  # noqa: PLC0415
@@ -91,6 +94,7 @@ def limit_waiting(engine: Engine) -> None:
             "idle_in_transaction_session_timeout": IDLE_SECONDS,
         }.items():
             connection.execute(f"SET {name} = '{seconds}s'")
+        connection.execute("SET jit = off")
         connection.autocommit = before
 
     engine.dispose()  # the pool's connections have no limits yet

@@ -119,7 +119,7 @@ def test_what_is_timed(filled_sqlite: tuple[Path, list[Part]], tmp_path: Path) -
 
 
 def test_both_ways_find_the_same(tmp_path: Path) -> None:
-    url = participants.make_database(tmp_path / "study.db", 150, seed=1)
+    url = participants.make_database(f"sqlite:///{tmp_path}/study.db", 150, seed=1)
     with closing(open_database(url)) as database, database.reading() as session:
         assert broken_references(database) == {}
         study = find_study(session, participants.STUDY)
@@ -128,6 +128,16 @@ def test_both_ways_find_the_same(tmp_path: Path) -> None:
     ours = participants.follow_in_blocks(url)
     assert ours == participants.keep_everything(url)
     assert "150" in str(participants.show_watch(url))
+
+
+def test_people_of_a_varied_study_have_every_state(tmp_path: Path) -> None:
+    url = participants.make_database(f"sqlite:///{tmp_path}/study.db", 150, seed=1)
+    participants.vary(url)
+    with closing(open_database(url)) as database:
+        assert broken_references(database) == {}
+        shown = participants.watch_page(database, participants.STUDY, "show=to+decide")
+    for state in ("To decide", "Stopped", "Finished", "Left out", "Gave up", "Failed a check"):
+        assert f">{state} <span>" in shown
 
 
 def work_alone() -> None:
@@ -147,3 +157,5 @@ def test_what_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert result["equal"]
     assert [case["work"] for case in result["cases"]] == ["study status", "watch"]
     assert min(case["peak_mb"] for case in result["cases"]) > 0
+    assert {"sqlite"} <= {case["database"] for case in result["pages"]}
+    assert all(case["pages"].keys() == participants.PAGES.keys() for case in result["pages"])

@@ -8,12 +8,13 @@ from datetime import UTC, datetime
 from sqlalchemy.orm import Session
 
 from hsfiq.annotate.handlers import Services
-from hsfiq.annotate.studio.figures import Card, cards_of
+from hsfiq.annotate.studio.figures import Card, cards_of, with_commas
 from hsfiq.db.engine import Database
 from hsfiq.db.tables import Study
 
 
-def english(text: str, **values: object) -> str:
+@with_commas
+def english(text: str, /, **values: object) -> str:
     return text.format_map(values) if values else text
 
 

@@ -423,8 +423,13 @@ def test_what_was_read_of_a_large_study_is_shown_until_it_is_read_again(
         session.execute(update(StoredResponse).values(reason="a comment"))
     assert "0 of 1 done" in owner.get(PATH).text
     (kept,) = watch.KEPT[watched].values()
-    kept.read(watched, 1)
+    watch.read_again(kept, watched, 1)
     assert "0 of 16 done" in owner.get(PATH).text
+    kept.due = float("inf")
+    monkeypatch.setattr(watch, "read_known", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        watch.read_again(kept, watched, 1)
+    assert kept.due == 0
     watch.KEPT.clear()
 
 
