@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -25,7 +24,7 @@ from hsfiq.collect.owner import applied_rules, apply_rule, left_out_by, undo_rul
 from hsfiq.collect.participant_row import ANSWER_COUNTS
 from hsfiq.collect.participants import by_name
 from hsfiq.collect.progress import ParticipantProgress
-from hsfiq.collect.review import hides_results, wins_of_people
+from hsfiq.collect.review import hides_results, wins_by_pair, wins_of_people
 from hsfiq.db.engine import Database
 from hsfiq.db.studio_tables import Job
 from hsfiq.db.tables import Form, Participant, Payment, StatusChange, Study
@@ -330,15 +329,9 @@ def preview(
 def moves_without(session: Session, study: Study, left_out: Collection[int]) -> list[Move]:
     """How the win rates of all pairs of systems would move without these people."""
     people = wins_of_people(study).join(Participant, Form.participant_id == Participant.id)
-    won: dict[tuple[str, str], dict[int | None, tuple[float, int]]] = defaultdict(dict)
-    for person, first, second, share, n in session.execute(
-        people.where(Participant.status != "excluded")
-    ):
-        pair = (min(first, second), max(first, second))
-        before, n_before = won[pair].get(person, (0.0, 0))
-        won[pair][person] = (before + (share if first < second else n - share), n_before + n)
+    rows = session.execute(people.where(Participant.status != "excluded"))
     moves = []
-    for pair, own in sorted(won.items()):
+    for pair, own in sorted(wins_by_pair(rows).items()):
         kept = [own[person] for person in own if person not in left_out]
         moves.append(Move(*pair, rate(list(own.values())), rate(kept)))
     return moves

@@ -378,16 +378,9 @@ class PeoplePage:
     n_found: int
 
 
-def people_page(
-    session: Session, study: Study, looked_for: str, number: int, among_keys: Shown | None = None
-) -> PeoplePage:
-    """The participants whose name or platform id contains a text; the last page if there are fewer.
-
-    Those of all, or of those whose keys are `among_keys`.
-    """
-    found = select(Participant.id).where(
-        Participant.study_id == study.id, among(Participant.id, among_keys)
-    )
+def people_page(session: Session, study: Study, looked_for: str, number: int) -> PeoplePage:
+    """The participants whose name or platform id contains a text; at most the last page."""
+    found = select(Participant.id).where(Participant.study_id == study.id)
     if looked_for:
         columns = (Participant.name, Participant.external_id)
         contain = (column.icontains(looked_for, autoescape=True) for column in columns)

@@ -271,27 +271,18 @@ def win_shares(session: Session, study: Study) -> WinShares:
     last question on, unless they are excluded or some of their questions were reassigned: who
     leaves never counts, so nobody is added before those who have finished.
     """
-    finished = finished_participants(session, study)
-    of_finished = set(finished)
-    won: dict[SystemPair, dict[int, tuple[float, int]]] = {
-        pair: {} for pair in compared_systems(session, study)
-    }
-    for person, first, second, share, number in session.execute(wins_of_people(study)):
-        if person in of_finished:
-            pair = (min(first, second), max(first, second))
-            before, n_before = won[pair].get(person, (0.0, 0))
-            gained = share if pair == (first, second) else number - share
-            won[pair][person] = (before + gained, n_before + number)
+    finished, compared = finished_participants(session, study), compared_systems(session, study)
+    won = wins_by_pair(session.execute(wins_of_people(study)))
     n_triplets, n_shared = count_triplets(session, study)
-    systems = {system for pair in won for system in pair}
+    systems = {system for pair in compared for system in pair}
     return WinShares(
         by_pair={
             pair: [
-                (own[person][0] / own[person][1], own[person][1])
+                (won[pair][person][0] / won[pair][person][1], won[pair][person][1])
                 for person in finished
-                if person in own
+                if person in won[pair]
             ]
-            for pair, own in won.items()
+            for pair in compared
         },
         n_finished=len(finished),
         n_unfinished=count_started(session, study) - len(finished),
@@ -346,6 +337,17 @@ def wins_of_people(study: Study) -> Select[int | None, str, str, float, int]:
         .where(Form.participant_id.is_not(None))
         .group_by(Form.participant_id, _system_1.name, _system_2.name)
     )
+
+
+def wins_by_pair(rows: Iterable[Any]) -> dict[SystemPair, dict[int, tuple[float, int]]]:
+    """Rows of `wins_of_people` by the two systems' names, sorted, then by participant."""
+    won: dict[SystemPair, dict[int, tuple[float, int]]] = defaultdict(dict)
+    for person, first, second, share, number in rows:
+        pair = (min(first, second), max(first, second))
+        before, n_before = won[pair].get(person, (0.0, 0))
+        gained = share if pair == (first, second) else number - share
+        won[pair][person] = (before + gained, n_before + number)
+    return won
 
 
 def judged(study: Study) -> Select[int]:
