@@ -126,7 +126,7 @@ def test_a_scorer_is_compared_retrained_and_compared_again(
     learn(learning, **given, further="1")
     interrupt(learning, "hsfiq train preference")
     assert jobs(learning.database)[-1].state == "waiting"
-    assert "goes on by itself after a restart" in learning.get(RESULTS).text
+    assert "continues after a restart" in learning.get(RESULTS).text
     run_jobs(learning.database)
     compared = ("--metric", "before", "--metric", "retrained", "--part", "test")
     printed = " ".join(hsfiq("analyze", release, *compared).out.split())
