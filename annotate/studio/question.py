@@ -60,7 +60,7 @@ def add_preview_of_draft(app: FastAPI, studio: Studio) -> None:
         desk = desk_of(studio, request, Permission.MANAGE)
         setup, asked = setup_of(desk), request.query_params
         walk, account = "walk" in asked, desk.user.account_id
-        at: Stage = "consent" if walk else "practice" if asked.get("at") else "question"
+        at: Stage = "consent" if walk else "practice" if asked.get("at") else "asking"
         try:
             place = preview_of_draft(studio.services, setup.draft, account, asked.get("in", ""), at)
         except HsfiqError as error:
