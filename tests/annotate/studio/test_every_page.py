@@ -106,7 +106,6 @@ PAGES = {
     "accounts": ("/owner/accounts", ("People and roles",)),
     "no study": ("/owner/study/99/watch", ("Not found",)),
     "no draft": ("/owner/draft/none/images", ("Not found",)),
-    "shared report": ("/shared/{shared}/", (WATCHED,)),
     "revoked report": ("/shared/none/", ("hsfiq",)),
 }
 WITHOUT_LOGIN = {
@@ -152,6 +151,47 @@ def test_pages_without_a_login_have_no_fault(context: BrowserContext, site: Site
         assert_usable(page)
 
 
+def test_a_shared_report_has_no_fault(context: BrowserContext, site: Site) -> None:
+    page = context.new_page()
+    page.goto(site.address("/shared/{shared}/"))
+    assert "telltale-study" in page.title()
+    assert list(faults(page)) == []
+    assert is_narrow(page)
+
+
+def test_the_study_file_has_no_fault(page: Page, site: Site) -> None:
+    page.goto(site.address("/owner/draft/{filled}/images"))
+    page.get_by_role("button", name="Study file", exact=True).click()
+    expect(page.get_by_role("heading", name="Study file")).to_be_visible()
+    assert list(faults(page, [(WIDE, "light"), (NARROW, "dark")])) == []
+    assert is_narrow(page)
+
+
+def test_pages_in_korean_have_no_fault_on_a_phone(page: Page, site: Site) -> None:
+    found = []
+    for name, (path, _) in PAGES.items():
+        address = site.address(path)
+        page.goto(f"{address}{'&' if '?' in address else '?'}language=ko")
+        found += [f"{name}: {each}" for each in faults(page, [(NARROW, "light")])]
+        if not is_narrow(page):
+            found.append(f"{name} scrolls sideways")
+    assert found == []
+
+
+def test_what_a_helper_sees_has_no_fault(context: BrowserContext, site: Site) -> None:
+    page = context.new_page()
+    log_in(page, site.url, "helper")
+    assert_usable(page)
+    page.goto(f"{site.url}/owner/accounts")
+    expect(page.get_by_role("heading", name="Not for your role")).to_be_visible()
+    assert_usable(page)
+
+
+def is_narrow(page: Page) -> bool:
+    page.set_viewport_size({"width": 390, "height": 844})
+    return bool(page.evaluate("document.scrollingElement.scrollWidth <= innerWidth"))
+
+
 UNMARKED = """() => {
   const marked = (element) => {
     const { outlineStyle, outlineWidth } = getComputedStyle(element);
@@ -175,8 +215,7 @@ def assert_usable(page: Page) -> None:
     looks = [(size, scheme) for scheme in ("light", "dark") for size in (WIDE, NARROW)]
     found = [*faults(page, looks), *(f"forced {each}" for each in faults(page, looks, "active"))]
     assert found == [], "\n".join(found)
-    page.set_viewport_size({"width": 390, "height": 844})
-    assert page.evaluate("document.scrollingElement.scrollWidth") <= 390
+    assert is_narrow(page)
     page.keyboard.press("Tab")
     assert page.evaluate(UNMARKED) == []
 
