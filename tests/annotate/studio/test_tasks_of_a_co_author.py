@@ -257,7 +257,7 @@ def make_and_download_a_release(hand: Hand) -> None:
 
 def run_it_again(hand: Hand) -> None:
     hand.button(f"Copy this study: {TITLE}")
-    hand.link("Go on")
+    hand.link("Continue")
     hand.sees("All can be shown")
 
 
