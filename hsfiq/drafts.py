@@ -11,7 +11,7 @@ import re
 import secrets
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
@@ -31,8 +31,9 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 from hsfiq.actors import OWNER, Action, Actor
 from hsfiq.atomic_files import temporary_folder_beside
 from hsfiq.audit import record
-from hsfiq.collect.studies import find_study
+from hsfiq.collect.studies import find_study, lock_study
 from hsfiq.db.engine import Database, added, open_database
+from hsfiq.db.postgres import lock_table
 from hsfiq.db.source_tables import Dataset, Image, Query, RankedList, System, Triplet
 from hsfiq.db.sqlite import make_folder_private, sqlite_url
 from hsfiq.db.studio_tables import Draft, DraftChange
@@ -255,6 +256,7 @@ def free_name(session: Session, wanted: str) -> str:
     """The name, with a number if a study, a dataset or a draft has it already."""
     base = re.sub(r"[^A-Za-z0-9_.-]+", "-", wanted).strip("-.")[:30] or "study"
     base = base if is_study_name(base) else f"study-{base}"
+    lock_table(session, Draft)
     taken = {
         *session.scalars(select(Study.name)),
         *session.scalars(select(Dataset.name)),
@@ -269,6 +271,7 @@ def free_name(session: Session, wanted: str) -> str:
 
 def draft_of_study(session: Session, study: Study, actor: Actor) -> Draft:
     """The draft that a study was drawn from; of a study from a file, a new one with its config."""
+    lock_study(session, study.id)
     draft = session.scalar(select(Draft).where(Draft.study_id == study.id))
     if draft is None:
         draft = create_draft(session, actor, content_of_study(study))
@@ -725,10 +728,14 @@ def image_root(content: Content, folder: Path) -> Path:
         return folder / IMAGES / "".join(sources)
     root = folder / IMAGES / sha256("\n".join(sources).encode()).hexdigest()[:24]
     if not root.exists():
-        with temporary_folder_beside(root) as draft, suppress(FileExistsError):
+        with temporary_folder_beside(root) as draft:
             for source in sources:
                 link_files(image_files(folder / IMAGES / source), folder / IMAGES / source, draft)
-            draft.rename(root)
+            try:
+                draft.rename(root)
+            except OSError:
+                if not root.is_dir():  # no other process was faster
+                    raise
     return root
 
 

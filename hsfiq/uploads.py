@@ -145,8 +145,11 @@ class Upload:
 
 def uploads_of(folder: Path) -> list[Upload]:
     """The uploads of a draft that have begun, and that are not in their place yet."""
-    begun = sorted((folder / "incoming").glob("*.json"))
-    return [Upload(folder, Sent(**json.loads(path.read_text("utf-8")))) for path in begun]
+    uploads = []
+    for path in sorted((folder / "incoming").glob("*.json")):
+        with suppress(FileNotFoundError):  # it is in its place by now
+            uploads.append(Upload(folder, Sent(**json.loads(path.read_text("utf-8")))))
+    return uploads
 
 
 def begin(draft: Snapshot, sent: Sent) -> Upload:
@@ -268,7 +271,8 @@ class Found(NamedTuple):
 def put_in_place(draft: Snapshot, upload: Upload) -> DraftFile:
     """What an upload is in a draft; one that was in its place before is recognised at once."""
     if upload.path("record").exists():
-        return DraftFile.model_validate(read_record(upload)["file"])
+        known = json.loads(upload.path("record").read_text("utf-8"))
+        return DraftFile.model_validate(known["file"])
     try:
         found = recognised(draft, upload)
     except HsfiqError as error:
@@ -277,11 +281,6 @@ def put_in_place(draft: Snapshot, upload: Upload) -> DraftFile:
     known = found._asdict() | {"file": found.file.model_dump()}
     write_whole(upload.path("record"), json.dumps(known, ensure_ascii=False).encode())
     return found.file
-
-
-def read_record(upload: Upload) -> dict[str, Any]:
-    known: dict[str, Any] = json.loads(upload.path("record").read_text("utf-8"))
-    return known
 
 
 def recognised(draft: Snapshot, upload: Upload) -> Found:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import stat
 import struct
+from errno import ENOTEMPTY
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 from zipfile import ZIP_STORED, ZipInfo
 
@@ -17,7 +19,7 @@ import pytest
 from hsfiq import uploads
 from hsfiq.actors import OWNER, Role
 from hsfiq.collect.studies import list_studies
-from hsfiq.drafts import draw, image_root, images_of
+from hsfiq.drafts import Content, DraftFile, draw, image_root, images_of
 from hsfiq.uploads import NEITHER, RESERVE, TOO_LARGE, TOO_MANY, uploads_of
 from tests.annotate.owner.studies_in_progress import add_account, log_in
 from tests.annotate.served_studies import browser_of
@@ -359,3 +361,32 @@ def test_an_opened_study_takes_no_files(studio: StudioClient, token: str) -> Non
     refused = send_part(studio, token, "a.zip", len(ZIP), 0, b"")
     assert "fixed since the study was opened" in refused.json()["error"]
     assert "Choose files" not in studio.get(f"draft/{token}/images").text
+
+
+# ---------------------------------------------------------------------------------- two processes
+
+
+def test_an_upload_that_another_process_has_put_in_place_is_not_listed(tmp_path: Path) -> None:
+    (tmp_path / "incoming").mkdir()
+    (tmp_path / "incoming" / "deleted-after-it-was-listed.json").symlink_to("nowhere")
+    assert uploads_of(tmp_path) == []
+
+
+def test_images_of_two_uploads_are_put_together_by_two_processes(tmp_path: Path) -> None:
+    names = ("first", "second")
+    for name in names:
+        (tmp_path / "images" / name).mkdir(parents=True)
+        (tmp_path / "images" / name / f"{name}.png").write_bytes(picture())
+    files = tuple(DraftFile(name=n, role="images", size=1, source=n) for n in names)
+    content = Content(files=files)
+    whole = image_root(content, tmp_path)
+
+    def faster(_folder: Path, target: Path) -> Path:
+        target.mkdir()
+        (target / "first.png").write_bytes(picture())
+        raise OSError(ENOTEMPTY, "Directory not empty")
+
+    rmtree(whole)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "rename", faster)
+        assert image_root(content, tmp_path) == whole

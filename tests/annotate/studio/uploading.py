@@ -15,7 +15,7 @@ from hsfiq.drafts import DraftFile, draft_folder
 from hsfiq.uploads import uploads_of
 from tests.annotate.studio.conftest import StudioClient
 
-LONGEST_SECONDS = 60
+LONGEST_SECONDS = 600
 
 
 def picture(number: int = 0, side: int = 40, form: str = "PNG") -> bytes:
