@@ -394,7 +394,7 @@ def add_leaderboards(app: FastAPI, identities: Identities) -> None:
     def find_own(request: Request, study_id: int, wanted: str) -> Shown | None:
         identities.require(request, Permission.READ)
         with database.reading() as session:
-            study = session.get(Study, study_id) if study_id < 2**31 else None
+            study = session.get(Study, study_id) if abs(study_id) < 2**31 else None
             return shown_of(session, study, request.headers, wanted)
 
     @app.get(f"{PATH}/{{name}}")

@@ -206,6 +206,8 @@ def pay_people(
     session: Session, study: Study, actor: Actor, people: Sequence[Participant], now: datetime
 ) -> None:
     """Decide to pay those of these people on whom nothing was decided meanwhile."""
+    undecided = select(Participant.id).where(Participant.id.in_(to_decide(study)))
+    session.execute(undecided.order_by(Participant.id).with_for_update())
     waiting = set(session.scalars(to_decide(study)))
     paid = [new_payment(person.id, "approve", 0, now) for person in people if person.id in waiting]
     session.add_all(paid)

@@ -26,7 +26,7 @@ from hsfiq.text import count_text
 
 
 def study_of(session: Session, study_id: int) -> Study:
-    study = session.get(Study, study_id) if study_id < 2**31 else None
+    study = session.get(Study, study_id) if abs(study_id) < 2**31 else None
     if study is None:
         raise Refused("there is no such study")
     return study

@@ -269,7 +269,7 @@ def add_home(app: FastAPI, studio: Studio) -> None:
         """A step of a study, or else its first one that can change; there may be no draft yet."""
         desk = desk_of(studio, request, Permission.MANAGE)
         with desk.database.writing() as session:
-            study = session.get(Study, study_id)
+            study = session.get(Study, study_id) if abs(study_id) < 2**31 else None
             if study is None:
                 return RedirectResponse("../../", status_code=303)
             token = draft_of_study(session, study, desk.actor).token

@@ -668,7 +668,7 @@ def of_study(study: Study, *columns: Any) -> Select[Any]:
 
 
 def answers_by_hour(session: Session, study: Study) -> dict[datetime, int]:
-    hour = cast(extract("epoch", Response.submitted_at), Integer) // 3600
+    hour = cast(func.floor(extract("epoch", Response.submitted_at) / 3600), Integer)
     first = of_study(study, hour, func.count()).where(
         Response.revision == 1, Response.submitted_at.is_not(None)
     )

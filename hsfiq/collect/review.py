@@ -27,6 +27,7 @@ from hsfiq.collect.progress import (
     summary_of,
 )
 from hsfiq.collect.question_history import find_question
+from hsfiq.collect.studies import lock_study
 from hsfiq.db.engine import added
 from hsfiq.db.source_tables import Image, Query, System, Triplet
 from hsfiq.db.studio_tables import AnswerNote, ReviewedAnswer, Unblinding
@@ -502,6 +503,7 @@ def mark_reviewed(
     key = find_question(session, study, answer)
     if key is None:
         raise Refused(f"study {study.name} has no answer {answer[:80]!r}")
+    lock_study(session, study.id)
     kept = session.scalar(select(ReviewedAnswer).where(ReviewedAnswer.question_id == key))
     if (kept is not None) == done:
         return
@@ -589,6 +591,7 @@ def hides_results(session: Session, study: Study) -> bool:
 
 def unblind(session: Session, study: Study, actor: Actor, now: datetime) -> None:
     """Show results by system from now on, which nobody can undo; `Refused` if they are shown."""
+    lock_study(session, study.id)
     if not hides_results(session, study):
         raise Refused("results by system are not hidden")
     session.add(Unblinding(study_id=study.id, shown_by=actor.name, shown_at=now))

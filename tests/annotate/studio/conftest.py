@@ -21,7 +21,8 @@ from hsfiq.db.engine import Database, open_database
 from hsfiq.drafts import Content, DraftFile, Snapshot, change_draft, draft_folder, snapshot
 from tests.annotate.owner.conftest import owner, reused_watched, watched  # noqa: F401 -- fixtures
 from tests.annotate.owner.studies_in_progress import log_in, set_owner
-from tests.annotate.served_studies import Place, browser_of, garment
+from tests.annotate.served_studies import Place, PlaceOfKind, browser_of, garment
+from tests.databases import ReusedPostgres
 
 REQUESTS = ("is green", "has stripes", "is longer", "is plain", "is darker", "has a belt")
 TITLE = "Which garments fit better?"
@@ -66,8 +67,35 @@ def studio_in(place: Place) -> StudioClient:
 
 
 @pytest.fixture
-def studio(tmp_path: Path) -> Iterator[StudioClient]:
-    made = studio_in(Place(tmp_path))
+def database_kind() -> str:
+    """Only some tests need PostgreSQL."""
+    return "sqlite"
+
+
+ON_POSTGRESQL = pytest.mark.parametrize(
+    "database_kind", [pytest.param("postgresql", marks=pytest.mark.postgres)]
+)
+
+
+@pytest.fixture
+def place(
+    database_kind: str,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Place]:
+    if database_kind == "sqlite":
+        yield Place(tmp_path)
+        return
+    monkeypatch.setenv("HSFIQ_UPLOADS", str(tmp_path / "uploads"))
+    database: ReusedPostgres = request.getfixturevalue("reused_postgres")
+    yield PlaceOfKind(tmp_path, database.url)
+    database.clean()
+
+
+@pytest.fixture
+def studio(place: Place) -> Iterator[StudioClient]:
+    made = studio_in(place)
     yield made
     made.database.close()
 
