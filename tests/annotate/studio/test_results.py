@@ -20,6 +20,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import select, update
 
 from hsfiq.actors import OWNER, Role
+from hsfiq.annotate.pages import FOLDER
 from hsfiq.db.engine import Database
 from hsfiq.db.studio_tables import Job, SharedReport, Unblinding
 from hsfiq.db.tables import AuditEntry, Study
@@ -472,6 +473,16 @@ def test_wrong_releases_are_refused_in_one_line(
     assert reply.status_code == 422
     assert "\n" not in reply.json()["error"]
     assert len(jobs(results.database)) == 1
+
+
+def test_what_is_typed_stays_while_jobs_refresh_the_page() -> None:
+    page = (FOLDER / "templates" / "studio_results.html").read_text(encoding="utf-8")
+    forms = re.findall(r'<form data-act="(?:make|push|learn)".*?</form>', page, re.DOTALL)
+    fields = [
+        each for form in forms for each in re.findall(r"<(?:input|select|textarea) [^>]*", form)
+    ]
+    assert (len(forms), len(fields) > 10) == (3, True)
+    assert all(" data-own " in field for field in fields)
 
 
 @pytest.mark.parametrize(
