@@ -361,9 +361,7 @@ def texts_view(desk: Desk) -> Mapping[str, object]:
             "title": desk.t("Questionnaire and consent"),
             "study": study,
             "tab": "results",
-            "languages_shown": [
-                texts_read(session, row, tag) for tag in row.config.study.languages
-            ],
+            "parts": [texts_read(session, row, tag) for tag in row.config.study.languages],
         }
 
 

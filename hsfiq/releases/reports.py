@@ -110,8 +110,7 @@ def agreement_in(release: Path) -> dict[str, list[dict[str, Any]]]:
     """
     columns = ("question_id", "pair_id", "preferred", "system_1", "system_2")
     rows = read_table(release / "preferences.parquet", columns)
-    places = pc.cast(rows["preferred"], "int64")
-    winners = pc.choose(places, "", rows["system_1"], rows["system_2"])
+    winners = pc.choose(pc.cast(rows["preferred"], "int64"), "", rows["system_1"], rows["system_2"])
     votes = pa.table([rows["pair_id"], winners, rows["question_id"]], ["pair", "winner", "name"])
     groups = votes.group_by(["pair", "winner"]).aggregate([("name", "count"), ("name", "min")])
     pairs: dict[str, dict[str, Any]] = {}
