@@ -502,6 +502,10 @@ HEADS = {
 }
 
 
+AT_ONCE = 10_000
+"""So many people are read at once: databases limit the parameters of a statement."""
+
+
 def lines_of(desk: Desk, session: Session, study: Study, table: str) -> Iterable[Sequence[object]]:
     """The rows of a table of the page, of all pages that the address asks for."""
     now, asked = datetime.now(UTC), View(desk.request.query_params)
@@ -524,8 +528,9 @@ def lines_of(desk: Desk, session: Session, study: Study, table: str) -> Iterable
             *(row.median_seconds, row.failed_checks, row.checks, own.n_same, own.n_compared),
             row.seen_at,
         )
-        for rows in [rows_of(session, study, keys, now)]
-        for key, row, state in map(rows.__getitem__, keys)
+        for part in (keys[at : at + AT_ONCE] for at in range(0, len(keys), AT_ONCE))
+        for rows in [rows_of(session, study, part, now)]
+        for key, row, state in map(rows.__getitem__, part)
         for own in [known.figures.of(key)]
     ]
 

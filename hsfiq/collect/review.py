@@ -24,6 +24,7 @@ from hsfiq.collect.progress import (
     AnswerRow,
     judgement_columns,
     judgement_of,
+    literal_keys,
     summary_of,
 )
 from hsfiq.collect.question_history import find_question
@@ -555,7 +556,7 @@ def commented_answers(
         .join(Triplet, Query.triplet_id == Triplet.id)
         .outerjoin(Image, Triplet.reference_id == Image.id)
         .join(Response, Response.question_id == Question.id)
-        .where(Question.id.in_(questions), Form.study_id == study.id, IS_LATEST)
+        .where(Question.id.in_(literal_keys(questions)), Form.study_id == study.id, IS_LATEST)
     )  # fmt: skip
     found = {
         row.id: CommentedAnswer(
