@@ -38,6 +38,7 @@ from hsfiq.db.source_tables import Dataset, Image, Query, RankedList, System, Tr
 from hsfiq.db.sqlite import make_folder_private, sqlite_url
 from hsfiq.db.studio_tables import Draft, DraftChange
 from hsfiq.db.tables import Pair, Study
+from hsfiq.db.types import token_from
 from hsfiq.errors import ConfigError, ConfigErrors, HsfiqError, Refused, UnreadableInput
 from hsfiq.images.check import Track
 from hsfiq.images.folder import ImageFolder, OwnImages, image_files
@@ -237,10 +238,15 @@ class Snapshot:
         return str(self.content.value("study.title")) or self.name
 
 
-def create_draft(session: Session, actor: Actor, content: Content, token: str = "") -> Draft:
-    now = datetime.now(UTC)
+def create_draft(
+    session: Session, actor: Actor, content: Content, key: str = "", token: str | None = None
+) -> Draft:
+    """A new draft; the same random key gives the same one again."""
+    now, token = datetime.now(UTC), token_from(key) or token or secrets.token_hex(8)
+    if known := session.scalar(select(Draft).where(Draft.token == token)):
+        return known
     draft = Draft(
-        token=token or secrets.token_hex(8),
+        token=token,
         content=stored_content(content),
         revision=1,
         created_by=actor.name,
@@ -285,10 +291,17 @@ def content_of_study(study: Study) -> Content:
     return stated(content_of(config).model_copy(update={"dataset": config.queries.dataset}))
 
 
-def copy_study(database: Database, actor: Actor, name: str, word: str = "copy") -> Draft:
-    """A new draft like a study, without people and later places; `word` is added to its title."""
-    token = secrets.token_hex(8)
+def copy_study(
+    database: Database, actor: Actor, name: str, word: str = "copy", key: str = ""
+) -> Draft:
+    """A new draft like a study, without people and later places; `word` is added to its title.
+
+    The same random key gives the same draft again.
+    """
+    token = token_from(key) or secrets.token_hex(8)
     with database.reading() as session:
+        if known := session.scalar(select(Draft).where(Draft.token == token)):
+            return known
         study = find_study(session, name)
         if study is None or study.source_sha256:
             raise Refused(f"there is no study {name[:80]!r} that was made here")
@@ -303,7 +316,7 @@ def copy_study(database: Database, actor: Actor, name: str, word: str = "copy") 
         new = free_name(session, name)
         names = {"study.name": new, "study.title": title, "queries.dataset": content.dataset or new}
         content = content.with_values(names | {"recruitment.platform_study_id": None})
-        return create_draft(session, actor, content, token)
+        return create_draft(session, actor, content, token=token)
 
 
 def stated(content: Content) -> Content:
@@ -401,7 +414,7 @@ class ChangedElsewhere(Refused):
 
     status = 409
 
-    def __init__(self, value: Any, draft: Draft) -> None:
+    def __init__(self, value: Any, draft: Draft | Snapshot) -> None:
         super().__init__("this was changed elsewhere")
         self.value = value
         self.changed_by, self.changed_at = draft.changed_by, draft.changed_at

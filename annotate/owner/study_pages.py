@@ -46,15 +46,19 @@ Link = tuple[str, str]
 
 
 def new_links(
-    session: Session, study: Study, number: int, actor: Actor, root: str
+    session: Session, study: Study, number: int, actor: Actor, root: str, key: str
 ) -> Sequence[Link]:
-    """Invite so many people to a study; their links, which begin with the address `root`."""
+    """Invite so many people to a study; their links, which begin with the address `root`.
+
+    The same random key gives the same links; none gives new ones.
+    """
     if not 1 <= number <= MOST_AT_ONCE:
         raise Refused(f"Choose a number from 1 to {MOST_AT_ONCE}.")
     require_unfinished(study)
-    people = invite(session, study.id, number, now=datetime.now(UTC))
-    about = count_text(number, "invitation")
-    record(session, actor, Action.STUDY_INVITE, study=study.name, about=about)
+    people = invite(session, study.id, number, now=(now := datetime.now(UTC)), key=key)
+    if made := sum(each.created_at == now for each in people):
+        about = count_text(made, "invitation")
+        record(session, actor, Action.STUDY_INVITE, study=study.name, about=about)
     return [(each.name, f"{root}start/{each.token}") for each in people]
 
 

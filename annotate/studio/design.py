@@ -161,7 +161,10 @@ def resize(setup: Setup) -> None:
         raise Refused(setup.desk.t("Enter a whole number from 1 to {most}.", most=f"{MOST:,}"))
     if key not in ("people", "questions", "overlap"):
         raise Refused(f"there is no {key} to change")
-    asked = setup.draft.asked
+    asked, design = setup.draft.asked, setup.config.design
+    questions = design.questions_per_form * design.forms_per_participant
+    shown = setup.config.recruitment.participants, questions, design.annotators_per_query
+    setup.require_seen(dict(zip(("people", "questions", "overlap"), shown, strict=True))[key])
 
     def change(content: Content) -> Content:
         if key == "questions":
@@ -185,6 +188,7 @@ def pay(setup: Setup) -> None:
     if setup.desk.text("field") == "currency":
         currency = value
     else:
+        setup.require_seen(amount)
         amount = value or "0"
     try:
         chosen = Pay.read(f"{amount} {currency}")

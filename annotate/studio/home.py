@@ -179,13 +179,13 @@ def installation_of(session: Session, desk: Desk) -> Installation:
 def new_study(desk: Desk) -> Said:
     with desk.database.writing() as session:
         content = new_content(free_name(session, "study"), desk.t("New study"))
-        draft = create_draft(session, desk.actor, content)
+        draft = create_draft(session, desk.actor, content, desk.text("once"))
     return Said(go=f"draft/{draft.token}/images")
 
 
 def open_file(desk: Desk) -> Said:
     """A draft with the tables of a study.toml; its dataset has to be in the database."""
-    text = desk.text("file")
+    text, once = desk.text("file"), desk.text("once")
     try:
         tables = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
@@ -198,7 +198,7 @@ def open_file(desk: Desk) -> Said:
         dataset = str(content.value("queries.dataset", "fashioniq"))
         if session.scalar(select(Dataset.id).where(Dataset.name == dataset)) is not None:
             content = content.model_copy(update={"dataset": dataset})
-        draft = create_draft(session, desk.actor, content)
+        draft = create_draft(session, desk.actor, content, once and once + text)
     return Said(go=f"draft/{draft.token}/images")
 
 
@@ -210,7 +210,9 @@ def sample(desk: Desk) -> Said:
 
 
 def copy(desk: Desk) -> Said:
-    draft = copy_study(desk.database, desk.actor, desk.text("study"), desk.t("copy"))
+    draft = copy_study(
+        desk.database, desk.actor, desk.text("study"), desk.t("copy"), desk.text("once")
+    )
     said = desk.t("The copy is a draft at the top of the list.")
     return Said(said, {"act": "delete_draft", "draft": draft.token})
 

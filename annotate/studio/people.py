@@ -198,6 +198,7 @@ def write_end(setup: Setup) -> Said | None:
     language, _, key = setup.desk.text("field").partition(" ")
     if language not in setup.config.study.languages or key not in ENDS:
         raise Refused(f"there is no {key} to change")
+    setup.require_seen(dict(leaves(setup.draft.content.texts.get(language, {}))).get(key))
     text = setup.desk.text("value").strip() or None
     about = f"{language}.json: {key}"
     return change_text(setup, about, lambda content: with_text(content, language, key, text))
@@ -245,14 +246,16 @@ STEP = Step(
 
 def add_links(app: FastAPI, studio: Studio) -> None:
     @app.post(f"{OWNER}/draft/{{token}}/links.csv")
-    def links(request: Request, count: Annotated[str, Form()] = "") -> Response:
+    def links(
+        request: Request, count: Annotated[str, Form()] = "", once: Annotated[str, Form()] = ""
+    ) -> Response:
         """New personal links; nobody can read them again later."""
         desk = desk_of(studio, request, Permission.MANAGE)
         name = setup_of(desk).draft.study or ""
         number = int(count) if count.isascii() and count.isdigit() and len(count) < 9 else 0
         with desk.database.writing() as session:
             study = study_called(session, name)
-            made = new_links(session, study, number, desk.actor, str(request.base_url))
+            made = new_links(session, study, number, desk.actor, str(request.base_url), once)
         lines = ["participant,link", *(",".join(each) for each in made), ""]
         disposition = f'attachment; filename="{name}-links.csv"'
         headers = {"Content-Disposition": disposition, "Cache-Control": "no-store"}

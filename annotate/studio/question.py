@@ -293,6 +293,7 @@ def save_item(setup: Setup) -> Said | None:
     items = items_of(setup, key)
     if int(number) >= len(items):
         raise Refused("there is no such text")
+    setup.require_seen(items[int(number)])
     items[int(number)] = value
     usual = list(standard(setup)[ITEMS[key]])
     new = None if not any(items) or items == usual else items
@@ -339,9 +340,11 @@ def choose_language(setup: Setup) -> None:
 def translate(setup: Setup) -> Said | None:
     """Store a text of a language file."""
     tag, _, key = setup.desk.text("field").partition(" ")
-    needed = {name: text for name, text, _ in words_of(setup, tag).texts}
+    words = words_of(setup, tag).texts
+    needed = {name: text for name, text, _ in words}
     if tag not in setup.config.study.languages or f"{tag} {key}" not in needed:
         raise Refused("there is no such text")
+    setup.require_seen(next(given for name, _, given in words if name == f"{tag} {key}"))
     is_list = not isinstance(needed[f"{tag} {key}"], str)
     value = typed(setup.desk.text("value").strip() or None, "list" if is_list else "text")
 

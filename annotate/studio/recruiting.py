@@ -65,7 +65,9 @@ def make_links(desk: Desk) -> Said:
     with desk.database.writing() as session:
         study = study_at(desk, session)
         root = str(desk.request.base_url)
-        desk.request.state.links = new_links(session, study, number, desk.actor, root)
+        desk.request.state.links = new_links(
+            session, study, number, desk.actor, root, desk.text("once")
+        )
     return Said(desk.t("Copy the links now: they are shown only once."))
 
 

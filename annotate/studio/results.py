@@ -235,7 +235,8 @@ def options(filters: Sequence[str]) -> list[str]:
 
 def share(desk: Desk) -> Said:
     with desk.database.writing() as session:
-        shared = share_report(session, desk.actor, study_at(desk, session))
+        study = study_at(desk, session)
+        shared = share_report(session, desk.actor, study, desk.text("once"))
     desk.request.state.link = f"{desk.request.base_url}shared/{shared.token}/"
     return Said(desk.t("Copy the link now: it is shown only once."))
 

@@ -20,6 +20,7 @@ from hsfiq.collect.owner import perform_edit, prepare_edit
 from hsfiq.collect.studies import find_study
 from hsfiq.drafts import (
     PEOPLE,
+    ChangedElsewhere,
     Content,
     Material,
     Snapshot,
@@ -32,7 +33,7 @@ from hsfiq.drafts import (
     toml_of,
     undo,
 )
-from hsfiq.errors import Refused
+from hsfiq.errors import Conflict, Refused
 from hsfiq.study.config import StudyConfig, config_of
 from hsfiq.study.config_file import enclosing
 
@@ -85,6 +86,14 @@ class Setup:
 
     def value(self, key: str, otherwise: Any = "") -> Any:
         return self.draft.content.value(key, otherwise)
+
+    def require_seen(self, now: object) -> None:
+        """`ChangedElsewhere` unless a field that is saved showed what the draft has, or has it."""
+        given = self.desk.given
+        if "seen" in given and text_of(now) not in map(
+            text_of, (given["seen"], given.get("value"))
+        ):
+            raise ChangedElsewhere(now, self.draft)
 
     def change(self, change: Callable[[Content], Content]) -> None:
         """Change the draft; `Refused` once the study has been opened."""
@@ -185,13 +194,23 @@ def step_page(step: Step, steps: tuple[Step, ...]) -> Page:
         }
         return values | dict(step.view(setup))
 
-    acts: dict[str, Act] = {name: on_draft(act) for name, act in {**COMMON, **step.acts}.items()}
+    acts = {name: on_draft(name, act) for name, act in {**COMMON, **step.acts}.items()}
     path = f"draft/{{token}}/{step.name}"
     return Page(path, f"studio_{step.name}.html", view, acts, Permission.MANAGE)
 
 
-def on_draft(act: SetupAct) -> Act:
-    return lambda desk: act(setup_of(desk))
+RELATIVE = ("undo", "points", "guidelines", "language", "add-question", "move-question")
+"""Acts that depend on what the page shows: done again, they would change something else."""
+
+
+def on_draft(name: str, act: SetupAct) -> Act:
+    def acted(desk: Desk) -> Said | None:
+        setup = setup_of(desk)
+        if name in RELATIVE and desk.text("revision") not in ("", str(setup.draft.revision)):
+            raise Conflict("the page has changed meanwhile", remedy="look at it, and try again")
+        return act(setup)
+
+    return acted
 
 
 # What every step can do: save a field, and undo the last change.
@@ -229,6 +248,12 @@ def change_texts(setup: Setup, change: Callable[[Content], Content], about: str)
         record(session, desk.actor, Action.STUDY_EDIT, study=study.name, about=about)
         change_draft(session, draft.token, desk.actor, change)
     return Said(desk.t("Changed for everybody who has not finished yet."))
+
+
+def text_of(value: object) -> str:
+    """A value as its field shows it."""
+    lines = value if isinstance(value, list) else [] if value is None else [value]
+    return "\n".join(map(str, lines)).strip()
 
 
 def typed(value: object, kind: str) -> object:

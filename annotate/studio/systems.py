@@ -239,6 +239,7 @@ def rename(setup: Setup) -> None:
     """Call a system of an uploaded file something else."""
     key, wanted = setup.desk.text("field"), setup.desk.text("value").strip()
     name = name_of(setup, key)
+    setup.require_seen(name)
     system_name(Place(wanted, setup.desk.t("The name")))
     if wanted in {*setup.material.systems, *(each.name for each in stored_systems(setup))} - {name}:
         raise Refused(setup.desk.t("Another system is called {name}.", name=wanted))
@@ -282,7 +283,8 @@ def choose(setup: Setup) -> None:
     name, stored = setup.desk.text("field"), stored_systems(setup)
     if all(each.name != name for each in stored):
         raise Refused("this system is no longer there")
-    chosen = [each.name for each in stored if each.is_chosen != (each.name == name)]
+    is_wanted = setup.desk.given.get("value") is True
+    chosen = [each.name for each in stored if (is_wanted if each.name == name else each.is_chosen)]
     if not chosen:
         raise Refused("a study needs a system")
     systems = None if len(chosen) == len(stored) else [*setup.material.systems, *chosen]

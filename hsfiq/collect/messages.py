@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
@@ -20,11 +20,13 @@ from hsfiq.collect.studies import require_unfinished
 from hsfiq.db.engine import added
 from hsfiq.db.rows import rows_of
 from hsfiq.db.tables import Message, MessageRecipient, Participant, Study
-from hsfiq.errors import Refused
+from hsfiq.errors import Conflict, Refused
 from hsfiq.text import is_storable_text
 
 LONGEST_MESSAGE = 5_000
 """Characters."""
+
+LATELY = timedelta(minutes=10)  # the same message again is the one whose reply was lost
 
 LARGEST_KEY = 2**31 - 1
 """A page may send any number; databases refuse larger ones."""
@@ -42,6 +44,10 @@ def send_message(
     """
     require_unfinished(study)
     require_message(text)
+    same = Message.text == text.strip(), Message.participant_id.is_not_distinct_from(to and to.id)
+    since = Message.study_id == study.id, Message.sent_at > now - LATELY
+    if session.scalar(select(Message.id).where(*same, *since)):
+        raise Conflict("this message was sent a moment ago")
     if to is None:
         taking_part = select(Participant.id).where(
             Participant.study_id == study.id,

@@ -22,7 +22,7 @@ from hsfiq.collect.leases import DEPARTED_STATUSES, assign_forms, has_questions_
 from hsfiq.collect.participant_row import CHANGED_BY_ANSWERS, ParticipantRow
 from hsfiq.db.engine import Database, added
 from hsfiq.db.tables import Participant, StatusChange, Study
-from hsfiq.db.types import digest_of
+from hsfiq.db.types import digest_of, token_from
 from hsfiq.errors import NotOpen, Refused
 from hsfiq.study.capacity import capacity_of
 from hsfiq.study.config import Presentation, config_of
@@ -135,15 +135,30 @@ def enrol(
 
 
 def invite(
-    session: Session, study_id: int, count: int, *, now: datetime, language: str | None = None
+    session: Session,
+    study_id: int,
+    count: int,
+    *,
+    now: datetime,
+    language: str | None = None,
+    key: str = "",
 ) -> list[Participant]:
-    """Add participants who get their forms when they first follow their links."""
+    """Add participants who get their forms when they first follow their links.
+
+    Those who were added with the same random key before come again, with the same links.
+    """
     study = studies.lock_study(session, study_id)
+    known: list[Participant] = []
+    while (token := token_from(key, len(known))) and (person := by_token(session, token)):
+        person.token = token
+        known.append(person)
+    count = max(0, count - len(known))
     if language is not None:
         require_language(config_of(study).study, language)
     first = next_number(session, study)
     invited = [
         Participant(
+            token=token_from(key, len(known) + number - first),
             study_id=study_id,
             name=f"p{number}",
             source="invitation",
@@ -154,7 +169,7 @@ def invite(
     ]
     session.add_all(invited)
     session.flush()
-    return invited
+    return known + invited
 
 
 def enrol_invited(

@@ -450,6 +450,11 @@ def add_note(
     if is_blank(text) or len(text) > LONGEST_NOTE or not is_storable_text(text):
         raise Refused(f"a note is a text of 1 to {LONGEST_NOTE:,} characters")
     person, question = subject_of(session, study, about)
+    same = AnswerNote.written_by == actor.name, AnswerNote.text == text
+    of_subject = select(AnswerNote).where(AnswerNote.participant_id == person, *same)
+    of_subject = of_subject.where(AnswerNote.question_id.is_not_distinct_from(question))
+    if known := session.scalar(of_subject.limit(1)):  # its reply did not arrive
+        return known
     record(session, actor, Action.PARTICIPANT_NOTE, study=study.name, about=about)
     note = AnswerNote(
         study_id=study.id, participant_id=person, question_id=question, text=text,

@@ -80,6 +80,11 @@ def new_token() -> str:
     return token
 
 
+def token_from(key: str, about: object = "") -> str | None:
+    """The token that always belongs to a key; None, for a new one, if the key could be guessed."""
+    return hashlib.sha256(f"{key} {about}".encode()).hexdigest()[:32] if len(key) >= 32 else None
+
+
 DIGEST_LENGTH = 43
 
 

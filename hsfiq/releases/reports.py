@@ -19,7 +19,7 @@ from hsfiq.collect.review import hides_results
 from hsfiq.db.engine import Database, added
 from hsfiq.db.studio_tables import Job, SharedReport
 from hsfiq.db.tables import Study
-from hsfiq.db.types import digest_of
+from hsfiq.db.types import digest_of, token_from
 from hsfiq.errors import Refused
 from hsfiq.jobs import uploads_home
 from hsfiq.kinds import release_kinds_of
@@ -50,17 +50,22 @@ def forget_old_reports(session: Session, study_id: int) -> None:
     )
 
 
-def share_report(session: Session, actor: Actor, study: Study) -> SharedReport:
+def share_report(session: Session, actor: Actor, study: Study, key: str = "") -> SharedReport:
     """A new link to the newest report of a study; its `token` is known only now.
 
+    The same random key gives the same link again.
     `Refused` if there is no report, or if its systems may not be compared yet.
     """
     job = newest_report(session, study.id)
     if job is None:
         raise Refused(f"study {study.name} has no report yet", remedy="compute one first")
     require_shown(session, study)
-    now = datetime.now(UTC)
-    shared = SharedReport(study_id=study.id, job_id=job.id, shared_by=actor.name, shared_at=now)
+    now, token = datetime.now(UTC), token_from(key)
+    if token and (known := link_with(session, token)):
+        known.token = token
+        return known
+    values = {"study_id": study.id, "job_id": job.id, "shared_by": actor.name, "shared_at": now}
+    shared = SharedReport(token=token, **values)
     added(session, shared)
     record(session, actor, Action.REPORT_SHARE, study=study.name, about=f"link {shared.id}")
     return shared
@@ -90,12 +95,13 @@ def links_to_reports(session: Session, study_id: int) -> Sequence[SharedReport]:
 
 def report_of_link(session: Session, token: str) -> Job | None:
     """The job whose report a link shows; None if the link is unknown or revoked."""
-    shared = session.scalar(
-        select(SharedReport).where(
-            SharedReport.token_hash == digest_of(token), SharedReport.revoked_at.is_(None)
-        )
-    )
+    shared = link_with(session, token)
     return None if shared is None else session.get(Job, shared.job_id)
+
+
+def link_with(session: Session, token: str) -> SharedReport | None:
+    valid = SharedReport.token_hash == digest_of(token), SharedReport.revoked_at.is_(None)
+    return session.scalar(select(SharedReport).where(*valid))
 
 
 # The pairs of sets about which people agree most, and least.

@@ -27,14 +27,27 @@ function attributes(/** @type {Element} */ old, /** @type {Element} */ fresh) {
   }
 }
 
-/** Fields show what is stored, except the one that somebody is in, and those that are data-own. */
+/** Whether somebody has typed in a field since the page was made. */
+export const isChanged = (/** @type {HTMLInputElement | HTMLTextAreaElement} */ field) =>
+  field.value !== field.defaultValue;
+
+/** Whether a text of a form was typed and not sent yet. */
+const isUnsent = (/** @type {Element} */ field) =>
+  (field instanceof HTMLTextAreaElement || field instanceof HTMLInputElement)
+  && field.matches("form[data-act] :is(textarea, input[type=text])") && isChanged(field);
+
+const isKept = (/** @type {Element} */ field) =>
+  document.activeElement === field || field.hasAttribute("data-own") || isUnsent(field);
+
+/** Fields show what is stored, except the one that somebody is in, those that are data-own, and
+ * unsent texts. */
 function value(/** @type {Element} */ old, /** @type {Field} */ fresh) {
-  if (document.activeElement === old || old.hasAttribute("data-own")) return;
+  if (isKept(old)) return;
   if (old instanceof HTMLInputElement && fresh.tagName === "INPUT") {
     old.checked = /** @type {HTMLInputElement} */ (fresh).checked;
     if (old.type !== "file" && old.value !== fresh.value) old.value = fresh.value;
   } else if (old instanceof HTMLTextAreaElement && old.value !== fresh.value) {
-    old.value = fresh.value;
+    old.defaultValue = old.value = fresh.value;
   } else if (old instanceof HTMLSelectElement) {
     requestAnimationFrame(() => { old.value = fresh.value; });
   }

@@ -2,158 +2,303 @@
 
 from __future__ import annotations
 
-import signal
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from os import urandom
 from pathlib import Path
+from typing import NamedTuple
+from zipfile import ZIP_STORED
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
-from sqlalchemy import select
+from playwright.sync_api import BrowserContext, Page, Route, expect
+from sqlalchemy import func, select
 
-from benchmarks.browsing import answers, free_port, wait_until
-from hsfiq.annotate.cookies import signer_of
-from hsfiq.db.engine import open_database
-from hsfiq.db.studio_tables import Draft
-from tests.annotate.owner.studies_in_progress import PASSWORD, set_owner
-from tests.processes import Fork, run_command_line
+from hsfiq.db.studio_tables import Draft, DraftChange
+from hsfiq.drafts import Content
+from hsfiq.uploads import uploads_of
+from tests.annotate.studio.interrupting import (
+    KillableServer,
+    at,
+    keep_as_it_is,
+    logged_in,
+    lose_reply,
+    until,
+)
+from tests.annotate.studio.uploading import picture, zip_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 TITLE = '[data-save="study.title"]'
+LOST = "No connection. Try again: nothing is done twice."
 
 
-class KillableServer:
-    """`hsfiq serve` at an address that stays, over an owner's database."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.port = folder, free_port()
-        self.url = f"sqlite:///{folder}/studies.db"
-        database = open_database(self.url)
-        signer_of(database)
-        set_owner(database)
-        database.close()
-        self.start()
-
-    def start(self) -> None:
-        options = ("serve", "--port", str(self.port), "--database", self.url)
-        self.process = Fork(run_command_line, options, self.folder / "server.log")
-        wait_until(lambda: answers(self.port, "/healthz"), "hsfiq serve", timeout=180)
-
-    def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
-        self.process.send_signal(number)
-        self.process.wait()
-
-    def contents(self) -> list[dict[str, object]]:
-        database = open_database(self.url)
-        with database.reading() as session:
-            found = [dict(content) for content in session.scalars(select(Draft.content))]
-        database.close()
-        return found
-
-    def title(self) -> object:
-        (content,) = self.contents()
-        config = content["config"]
-        assert isinstance(config, dict)
-        return config["study"]["title"]
-
-    def wait_for_title(self, title: str) -> None:
-        wait_until(lambda: self.title() == title, f"the title {title!r}", timeout=180)
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KillableServer]:
+    yield from KillableServer.serving(tmp_path_factory.mktemp("server"))
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[KillableServer]:
-    made = KillableServer(tmp_path)
-    yield made
-    made.kill(signal.SIGTERM)
+class Field(NamedTuple):
+    """A field of a step, what is typed there, and how the draft then has it, as JSON."""
+
+    step: str
+    place: str
+    typed: str
+    stored: str
 
 
-def logged_in(context: BrowserContext, server: KillableServer) -> Page:
-    page = context.new_page()
-    page.goto(f"http://127.0.0.1:{server.port}/owner/login")
-    page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Log in").click()
-    expect(page.get_by_role("button", name="New study")).to_be_visible()
-    page.wait_for_load_state("networkidle")
-    return page
+FIELDS = {
+    "name of a system": Field("systems", '[data-by="rename"]', "renamed", '/mine": "renamed"'),
+    "title": Field("question", TITLE, "In a hurry", '"title": "In a hurry"'),
+    "anchor": Field("question", '[data-save="wording.anchors.0"]', "Left", '"anchors": ["Left"'),
+    "extra question": Field(
+        "question", '[data-save="questionnaire.at_end.0.text"]', "How old?", '"text": "How old?"'
+    ),
+    "translation": Field("question", '[data-by="translate"]', "Frage", '"Frage"'),
+    "people": Field("design", "#n-people", "7", '"participants": 7'),
+    "pay": Field("design", "#n-pay", "12.5", '"per_hour": 12.5'),
+    "contact": Field("people", '[data-save="study.contact"]', "a@b.org", '"contact": "a@b.org"'),
+    "end": Field("people", '[data-by="end"]', "Thanks a lot", '"Thanks a lot"'),
+    "limit": Field(
+        *("people", '[data-save="recruitment.enrolments_per_address"]', "30"),
+        '"enrolments_per_address": 30',
+    ),
+    "authors": Field("people", '[data-save="release.authors"]', "A\nB", '["A", "B"]'),
+}
+each_field = pytest.mark.parametrize("field", FIELDS.values(), ids=FIELDS)
 
 
-def at_question(context: BrowserContext, server: KillableServer) -> Page:
-    """The step "Question" of a new study."""
-    page = logged_in(context, server)
-    page.get_by_role("button", name="New study").dblclick()
-    page.wait_for_url("**/images")
-    open_question(page)
-    return page
+def with_all_fields(content: Content) -> Content:
+    questions = [{"name": name, "text": f"{name}?", "type": "text"} for name in ("age", "town")]
+    values = {"questionnaire.at_end": questions, "study.languages": ["en", "de"]}
+    return content.with_values(values).with_value("recruitment.mode", "open")
 
 
-def open_question(page: Page) -> None:
-    page.goto(page.url.replace("/images", "/question"))
-    page.wait_for_load_state("networkidle")
+def enter(page: Page, field: Field, typed: str = "") -> None:
+    page.locator(field.place).first.fill(typed or field.typed)
 
 
-def test_a_double_click_makes_one_study(context: BrowserContext, server: KillableServer) -> None:
-    at_question(context, server)
-    assert len(server.contents()) == 1
+def step_of(server: KillableServer, token: str, step: str) -> str:
+    return f"{server.address}/draft/{token}/{step}"
+
+
+def count(server: KillableServer, table: type, *conditions: object) -> int:
+    with server.database.reading() as session:
+        rows = session.scalar(select(func.count()).select_from(table).where(*conditions))  # type: ignore[arg-type]
+    return rows or 0
+
+
+# ------------------------------------------------------------------------------- what is typed
 
 
 def test_what_is_typed_while_the_server_is_away_is_saved_later(
     context: BrowserContext, server: KillableServer
 ) -> None:
-    page = at_question(context, server)
+    """In each step, in tabs that stay open and in tabs that are closed meanwhile."""
+    logged_in(context, server)
+    stays, closed = (server.new_draft(with_all_fields) for _ in range(2))
+    tabs = [
+        (at(context, step_of(server, token, field.step)), token, field)
+        for token in (stays, closed)
+        for field in FIELDS.values()
+    ]
     server.kill()
-    page.locator(TITLE).fill("Typed while nobody listened")
-    expect(page.locator("#saved")).to_have_text("Not saved yet: no connection")
+    for page, token, field in tabs:
+        enter(page, field)
+        expect(page.locator("#saved")).to_have_text("Not saved yet: no connection")
+        if token == closed:
+            page.close()
     server.start()
-    server.wait_for_title("Typed while nobody listened")
-    expect(page.locator("#saved")).to_contain_text("Saved at")
+    for page, token, field in tabs:
+        if token == stays:
+            server.wait_for(token, field.stored)
+            expect(page.locator("#saved")).to_contain_text("Saved at")
+    home = at(context, server.address)
+    for field in FIELDS.values():
+        server.wait_for(closed, field.stored)
+    until(home, lambda: not home.evaluate("localStorage.length"), "nothing to send")
 
 
-def test_what_is_typed_before_a_page_is_closed_is_saved_when_it_is_opened_again(
-    context: BrowserContext, server: KillableServer
-) -> None:
-    page = at_question(context, server)
-    address = page.url
-    server.kill()
-    page.locator(TITLE).fill("Typed and gone")
-    expect(page.locator("#saved")).to_have_text("Not saved yet: no connection")
-    page.close()
-    server.start()
-    again = context.new_page()
-    again.goto(address)
-    server.wait_for_title("Typed and gone")
-    expect(again.locator(TITLE)).to_have_value("Typed and gone")
-
-
+@each_field
 def test_a_reload_just_after_typing_loses_nothing(
-    context: BrowserContext, server: KillableServer
+    context: BrowserContext, server: KillableServer, field: Field
 ) -> None:
-    page = at_question(context, server)
-    page.locator(TITLE).fill("Typed just now")
+    logged_in(context, server)
+    token = server.new_draft(with_all_fields)
+    page = at(context, step_of(server, token, field.step))
+    enter(page, field)
     page.reload()
-    server.wait_for_title("Typed just now")
-    expect(page.locator(TITLE)).to_have_value("Typed just now")
+    server.wait_for(token, field.stored)
+    expect(page.locator(field.place).first).to_have_value(field.typed)
+    page.goto(step_of(server, token, "launch"))
     page.go_back()
-    page.go_forward()
-    expect(page.locator(TITLE)).to_have_value("Typed just now")
+    expect(page.locator(field.place).first).to_have_value(field.typed)
+    assert count(server, DraftChange, DraftChange.content_before.is_not(None)) > 0
 
 
+@each_field
+def test_a_lost_reply_is_no_change_elsewhere(
+    context: BrowserContext, server: KillableServer, field: Field
+) -> None:
+    logged_in(context, server)
+    token = server.new_draft(with_all_fields)
+    page = at(context, step_of(server, token, field.step))
+    lose_reply(page)
+    enter(page, field, "5")
+    expect(page.locator("#saved")).to_have_text("Not saved yet: no connection")
+    enter(page, field)
+    expect(page.locator("#saved")).to_contain_text("Saved at")
+    server.wait_for(token, field.stored)
+    expect(page.get_by_text("Changed elsewhere")).to_have_count(0)
+
+
+@each_field
 def test_an_older_tab_asks_before_it_overwrites(
+    context: BrowserContext, server: KillableServer, field: Field
+) -> None:
+    logged_in(context, server)
+    token = server.new_draft(with_all_fields)
+    older, newer = (at(context, step_of(server, token, field.step)) for _ in range(2))
+    enter(newer, field)
+    server.wait_for(token, field.stored)
+    before = server.content(token)
+    enter(older, field, "6")
+    expect(older.get_by_text("Changed elsewhere at")).to_be_visible()
+    assert server.content(token) == before
+    enter(newer, field, "8")  # another refresh of the page keeps the question
+    older.get_by_role("button", name="Keep mine").click()
+    expect(older.locator("#saved")).to_contain_text("Saved at")
+
+
+# -------------------------------------------------------------------------------------- buttons
+
+
+BUTTONS = {
+    "add a question": ("question", '[data-act="add-question"]'),
+    "remove a question": ("question", '[data-to="away"]'),
+    "add a point": ("question", '[data-act="points"][data-by="1"]'),
+    "write guidelines": ("question", '[data-act="guidelines"]'),
+    "remove a language": ("question", '[data-act="language"][data-tag="de"]'),
+    "undo": ("design", '.foot [data-act="undo"]'),
+    "remove a system": ("systems", '[data-act="remove-system"]'),
+    "remove images": ("images", '[data-name="garments"]'),
+}
+
+
+@pytest.mark.parametrize(("step", "place"), BUTTONS.values(), ids=BUTTONS)
+def test_a_button_whose_reply_was_lost_does_nothing_twice(
+    context: BrowserContext, server: KillableServer, step: str, place: str
+) -> None:
+    logged_in(context, server)
+    token = server.new_draft(with_all_fields)
+    page = at(context, step_of(server, token, step))
+    before = server.content(token)
+    keep_as_it_is(page)
+    lose_reply(page)
+    button = page.locator(place).first
+    button.click()
+    expect(page.locator("#said")).to_contain_text(LOST)
+    once = server.content(token)
+    assert once != before
+    button.click()
+    expect(page.locator("#said")).not_to_contain_text(LOST)
+    expect(page.locator("#said")).not_to_be_empty()
+    assert server.content(token) == once
+
+
+def test_undo_in_a_line_undoes_what_the_line_tells(
     context: BrowserContext, server: KillableServer
 ) -> None:
-    page = at_question(context, server)
-    other = context.new_page()
-    other.goto(page.url)
-    other.wait_for_load_state("networkidle")
-    other.locator(TITLE).fill("Of the other tab")
-    server.wait_for_title("Of the other tab")
-    page.locator(TITLE).fill("Of this tab")
-    expect(page.get_by_text("Changed elsewhere at")).to_be_visible()
-    time.sleep(1.5)  # it is not overwritten meanwhile
-    assert server.title() == "Of the other tab"
-    page.get_by_role("button", name="Keep mine").click()
-    server.wait_for_title("Of this tab")
-    other.locator(TITLE).fill("Of the other tab, again")
-    other.get_by_role("button", name="Show it").click()
-    expect(other.locator(TITLE)).to_have_value("Of this tab")
-    assert server.title() == "Of this tab"
+    logged_in(context, server)
+    token = server.new_draft(with_all_fields)
+    page = at(context, step_of(server, token, "question"))
+    page.locator('[data-to="away"]').first.click()
+    expect(page.locator("#said")).to_contain_text("The question was removed.")
+    page.locator(TITLE).fill("Typed since")
+    server.wait_for(token, '"title": "Typed since"')
+    expect(page.locator("#saved")).to_contain_text("Saved at")
+    page.locator("#said").get_by_role("button", name="Undo").click()
+    expect(page.locator("#said")).to_contain_text("the page has changed meanwhile")
+    assert server.content(token).value("study.title") == "Typed since"
+
+
+def test_a_new_study_is_made_once(context: BrowserContext, server: KillableServer) -> None:
+    home = logged_in(context, server)
+    home.wait_for_load_state("networkidle")
+    before = count(server, Draft)
+    lose_reply(home, server)
+    home.get_by_role("button", name="New study").click()
+    expect(home.locator("#said")).to_contain_text(LOST)
+    server.start()
+    home.get_by_role("button", name="New study").dblclick()
+    home.wait_for_url("**/images")
+    assert count(server, Draft) == before + 1
+
+
+# -------------------------------------------------------------------------------------- uploads
+
+NOISY = zip_of({"a.png": picture(), "noise.txt": urandom(5 * 2**20)}, ZIP_STORED)
+FILES = "input[type=file]:not([webkitdirectory])"
+
+
+def before_part(page: Page, number: int, then: Callable[[Route], None]) -> None:
+    """Do something in place of sending a part of an upload for the first time."""
+    parts: list[Route] = []
+
+    def handle(route: Route) -> None:
+        parts.append(route)
+        if len(parts) == number:
+            then(route)
+        else:
+            route.fallback()
+
+    page.route("**/upload?**", handle)
+
+
+def test_an_upload_goes_on_after_a_kill_a_reload_and_back(
+    context: BrowserContext, server: KillableServer, tmp_path: Path
+) -> None:
+    logged_in(context, server)
+    archive = tmp_path / "noisy.zip"
+    archive.write_bytes(NOISY)
+    token = server.new_draft(lambda content: content.without_file("garments"))
+    page = at(context, step_of(server, token, "systems"))
+    page.on("dialog", lambda dialog: dialog.accept())
+    page.goto(step_of(server, token, "images"), wait_until="networkidle")
+
+    def received() -> int:
+        return sum(upload.received for upload in uploads_of(server.folder_of(token)))
+
+    def killed(route: Route) -> None:
+        server.kill()
+        route.abort()
+
+    before_part(page, 4, lambda _: None)  # this part never arrives
+    page.set_input_files(FILES, archive)
+    until(page, lambda: received() == 2 * 2**20, "two parts")
+    page.go_back()
+    page.unroute_all()
+    page.go_forward()
+    expect(page.get_by_text("Drop the file again")).to_be_visible()
+    before_part(page, 2, killed)
+    page.set_input_files(FILES, archive)
+    until(page, lambda: server.process.poll() is not None, "the kill")
+    assert received() == 2 * 2**20
+    page.unroute_all()
+    server.start()
+    server.wait_for(token, '"name": "noisy.zip", "role": "images"')
+    assert received() == 0
+
+
+def test_two_tabs_that_send_the_same_file_bring_it_once(
+    context: BrowserContext, server: KillableServer, tmp_path: Path
+) -> None:
+    logged_in(context, server)
+    archive = tmp_path / "noisy.zip"
+    archive.write_bytes(NOISY)
+    token = server.new_draft()
+    tabs = [at(context, step_of(server, token, "images")) for _ in range(2)]
+    for page in tabs:
+        page.set_input_files(FILES, archive)
+    for page in tabs:
+        expect(page.get_by_role("button", name="Replace noisy.zip")).to_be_visible()
+    names = [file.name for file in server.content(token).files]
+    assert (names.count("noisy.zip"), uploads_of(server.folder_of(token))) == (1, [])
