@@ -143,7 +143,9 @@ def shown_sets(session: Session, study: Study) -> list[tuple[str, str]]:
 
 def test_a_copy_and_its_study_have_files_of_their_own(studio: StudioClient) -> None:
     token, name = opened_study(studio)
-    undo = studio.act("", "copy", study=name).json()["undo"]
+    once = "0" * 32
+    undo = studio.act("", "copy", study=name, once=once).json()["undo"]
+    assert studio.act("", "copy", study=name, once=once).json()["undo"] == undo
     folder = draft_folder(studio.database, undo["draft"])
     assert sum(path.is_file() for path in folder.rglob("*")) == 15
     assert studio.client.post("/owner/", json=undo).json()["say"] == "The draft was deleted."
