@@ -1,7 +1,7 @@
 # syntax=docker/dockerfile:1
 
 # The annotation server with the packages of requirements-server.txt, as a user without rights. compose.yaml
-# runs it with PostgreSQL and a proxy; docs/operations.md says how.
+# runs it with PostgreSQL and a proxy; docs/hosting/server.md says how.
 
 FROM python:3.11.14-slim-bookworm AS build
 WORKDIR /source

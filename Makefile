@@ -74,9 +74,9 @@ lint: $(VENV)/.dev node_modules/.installed  ## Check style, types and import con
 	$(BIN)/lint-imports
 	npm run --silent lint
 
-docs: $(VENV)/.dev  ## Write the reference of the commands (docs/cli.md) and of the Python API (build/api)
-	$(BIN)/python -m hsfiq.cli.reference > docs/cli.md
-	$(BIN)/python -W ignore -m pdoc --docformat google --output-directory build/api hsfiq '!hsfiq.model.encoders.lavis_model'
+docs: $(VENV)/.dev  ## Build the documentation in build/site; broken links and anchors are errors
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+	$(BIN)/python -W ignore -m pdoc --docformat google --output-directory build/site/api hsfiq '!hsfiq.model.encoders.lavis_model'
 
 # Of the public index, whatever mirror this machine has. hatchling makes the wheel of hsfiq where it is installed.
 LOCK := $(BIN)/uv pip compile --quiet --no-config --default-index https://pypi.org/simple \

@@ -460,7 +460,7 @@ def summarize(
 
 
 def markdown(result: dict[str, Any]) -> str:
-    """The table of docs/analysis.md: participants alone, then the default."""
+    """The table of docs/reference/statistics.md: participants alone, then the default."""
     lines = [
         f"| people | people a query | {' | '.join(COLUMNS)} |",
         f"|{'---|' * (len(COLUMNS) + 2)}",

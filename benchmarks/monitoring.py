@@ -191,7 +191,7 @@ def saving(seed: int, studies: int, rate: float, budget: int) -> dict[str, Any]:
 
 
 def markdown(result: dict[str, Any]) -> str:
-    """The two tables of docs/analysis.md."""
+    """The two tables of docs/reference/statistics.md."""
     about = f"{result['studies']:,} studies of each kind, {result['looks']} looks, seed "
     about += f"{result['seed']}; highest error where the sequence should hold: "
     lines = [

@@ -248,7 +248,7 @@ def by_recall(recall: Mapping[str, Mapping[int, float]], k: int, bootstrap: Boot
 
 
 def markdown(result: dict[str, Any]) -> str:
-    """The table of docs/retrieval.md."""
+    """The table of docs/reference/systems.md."""
     columns = [*(f"recall@{k}" for k in KS), "win_rate", "bradley_terry", "davidson"]
     lines = [
         "| split | system | R@1 | R@5 | R@10 | R@50 | wins | Bradley-Terry | Davidson | CPU s |",

@@ -1,7 +1,7 @@
 """A live retriever of another kind: it ranks images by the words of their descriptions.
 
-Any program that answers these requests can serve a study; docs/live-retriever.md describes them.
-`python live_retriever.py` serves it, and `hsfiq retriever check http://127.0.0.1:8101` checks it.
+Any program that answers these requests can serve a study; docs/guides/live-retrievers.md describes
+them. `python live_retriever.py` serves it; `hsfiq retriever check http://127.0.0.1:8101` checks it.
 """
 
 from __future__ import annotations

@@ -538,7 +538,9 @@ def answer_finding(public: PublicUrl, reply: Reply, redirect: Reply, own: Reply)
             )
         reason = "the proxy does not reach hsfiq" if reply.status >= 500 else "that is not hsfiq"
         what = f"{public}healthz: answers {reply.status}: {reason}"
-        return Finding("proxy", "problem", what, f"proxy_pass as in docs/proxy.md, and {start}")
+        return Finding(
+            "proxy", "problem", what, f"proxy_pass as in docs/hosting/proxy.md, and {start}"
+        )
     expected = f"{public}healthz"
     if redirect.location and redirect.location != expected:
         seen = redirect.location.removesuffix("healthz")

@@ -1,7 +1,7 @@
 """The requests of Prolific's API that studies need, with their answers checked.
 
-The names are those of https://docs.prolific.com/api-reference; `docs/study/how-to.md` lists what
-its pages do not confirm.
+The names are those of https://docs.prolific.com/api-reference; `docs/guides/recruiting.md` lists
+what its pages do not confirm.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from hsfiq.live import protocol
 from hsfiq.model.ranker import CorpusRanker
 from hsfiq.signals import Signals
 
-# The HTTP server of the protocol in docs/live-retriever.md.
+# The HTTP server of the protocol in docs/guides/live-retrievers.md.
 
 B = TypeVar("B", bound=BaseModel)
 R = TypeVar("R")

@@ -233,9 +233,9 @@ def test_there_are_no_import_cycles(need: Callable[..., None]) -> None:
     TopologicalSorter(imports).prepare()  # raises CycleError and names the modules
 
 
-# --------------------------------------------------------------------------- docs/architecture.md
+# -------------------------------------------------------------- docs/contributing/architecture.md
 
-DOCUMENT = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+DOCUMENT = (ROOT / "docs" / "contributing" / "architecture.md").read_text(encoding="utf-8")
 PATHS = re.findall(r"(?ms)^### (Path: [^\n]+)\n(.*?)(?=^##|\Z)", DOCUMENT)
 STEP = re.compile(r"^\d+\. `([\w/.]+)`(?:: `([\w.]+)`)?", re.MULTILINE)
 

@@ -208,12 +208,16 @@ def _categories(details: Details) -> Iterator[Caveat]:
 
 
 class Method(NamedTuple):
-    """How a figure is computed: the key that columns refer to, its name, formula and source."""
+    """How a figure is computed: the key that columns refer to, its name, formula and source.
+
+    `details` is the whole definition, for the documentation, where the formula alone is not enough.
+    """
 
     key: str
     name: str
     formula: str
     source: str
+    details: str = ""
 
 
 FIGURE_METHODS = tuple(Method(**method) for method in read_toml("methods.toml")["methods"])

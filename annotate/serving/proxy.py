@@ -138,7 +138,7 @@ def uncut(scope: Scope, public: PublicUrl) -> str | None:
         return None
     return (
         f"a request arrived with the path {public.path}/, which the server answers with 404; "
-        "if all do, let the proxy cut that path off (docs/proxy.md)"
+        "if all do, let the proxy cut that path off (docs/hosting/proxy.md)"
     )
 
 
@@ -237,7 +237,7 @@ class RemoteUser:
             self._has_told = True
             logger.warning(
                 "a request names a user in %s without the secret in %s, so nobody is logged in "
-                "by it; if your proxy sent it, see docs/proxy.md",
+                "by it; if your proxy sent it, see docs/hosting/proxy.md",
                 self._header,
                 SECRET_HEADER,
             )

@@ -1,8 +1,7 @@
-"""The reference pages: `python -m hsfiq.cli.reference [releases]`."""
+"""The reference pages of the commands and of the tables of releases, for the documentation."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -19,9 +18,9 @@ WIDTH = 80
 
 HEAD = """# The command line
 
-Made from the commands' own help by `make docs`; do not edit. `-h` is short for `--help`.
-Exit codes: 0 done; 1 the data says no (nothing to export, a check failed); 2 wrong usage or
-unreadable input. Errors are one line on the error stream; `--debug` anywhere shows the traceback.
+The help of each command. `-h` is short for `--help`. Exit codes: 0 done; 1 a check failed, or there
+is nothing to do; 2 wrong usage or unreadable input. Errors are one line on the error stream;
+`--debug` anywhere shows the traceback.
 
 The same thing is spelled in the same way everywhere:
 
@@ -83,8 +82,8 @@ def help_of(path: str, command: TyperCommand | TyperGroup) -> str:
 
 RELEASE_HEAD = """# The tables of a release
 
-Made from the code by `python -m hsfiq.cli.reference releases`; [releases](releases.md)
-explains the rest. A column without an entry under "null if" is never null. Times are in UTC.
+[Releases](releases.md) explains the files. A column without an entry under "null if" is never null.
+Times are in UTC.
 
 """
 
@@ -104,7 +103,3 @@ def sections() -> Iterator[str]:
         yield from map(table_section, kind.own_tables)
     yield "## Every kind\n"
     yield from map(table_section, SHARED_TABLES)
-
-
-if __name__ == "__main__":
-    print(release_reference() if sys.argv[1:] == ["releases"] else reference(), end="")  # noqa: T201

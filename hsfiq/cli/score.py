@@ -38,7 +38,7 @@ class JudgeOptions:
         typer.Option(
             metavar="JUDGE",
             help="In place of --checkpoint: clipscore:DIR, vqascore:DIR, chat:MODEL, or a judge of "
-            "yours (docs/judges.md).",
+            "yours (docs/reference/judges.md).",
         ),
     ] = None
     prompt: Annotated[

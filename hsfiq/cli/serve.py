@@ -232,7 +232,9 @@ def trusted_header(name: str | None, secret_file: Path | None) -> TrustedHeader 
     if secret_file is None:
         what = f"needs {proxy.SECRET_OPTION} FILE, the secret that the proxy sends with the name"
         raise UnreadableInput(
-            proxy.HEADER_OPTION, what, f"{MAKE_ONE}; docs/proxy.md shows the proxy's part"
+            proxy.HEADER_OPTION,
+            what,
+            f"{MAKE_ONE}; docs/hosting/proxy.md shows the proxy's part",
         )
     return proxy.TrustedHeader(name, token_in(secret_file))
 

@@ -114,7 +114,7 @@ class TrainingBar(Callback):
             self._echo(
                 f"warning: epoch {line['epoch']}: the negatives are easier than random images "
                 f"(mean gradient weight {hardness.mean_weight:.3f}, of random images "
-                f"{hardness.random_weight:.3f}); see Hardness of negatives in docs/scorer/how-to.md"
+                f"{hardness.random_weight:.3f}); see Hardness of negatives in docs/guides/scorer.md"
             )
 
     def stepped(self, step: Step) -> None:

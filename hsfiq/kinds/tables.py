@@ -1,7 +1,7 @@
 """The tables of releases: columns with their types, units, meanings and nulls.
 
 Everything else that names columns is made of it: the Parquet schema, the dataset card,
-croissant.json, docs/release-tables.md, and the checks of a release. To use it:
+croissant.json, the reference in the documentation, and the checks of a release. To use it:
 
 - `RELEASE_KINDS[kind].all_tables()` (`hsfiq.kinds`) has the tables of a kind by name, in the order
   of the card. A release has those for which there is something: see `Table.present`.
@@ -56,7 +56,7 @@ TYPE_NAMES: dict[ColumnType, str] = {
     TIME: "time (UTC)",
     CONTENT: "bytes of a file",
 }
-"""For people, in the card and in docs/releases.md."""
+"""For people, in the card and in docs/reference/releases.md."""
 
 UNKNOWN = "it is unknown"
 

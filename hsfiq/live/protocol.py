@@ -1,6 +1,6 @@
 """The messages of a live retriever, version 1, and the interface that every ranker has.
 
-docs/live-retriever.md describes them with an example of each request.
+docs/guides/live-retrievers.md describes them with an example of each request.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ LARGEST_IMAGE = 2 * 2**20
 """Bytes of the file of an image that a search brings along."""
 
 History = Literal["mean", "last", "rocchio"]
-"""How the turns of a search make its query vector; docs/live-retriever.md has the formulas."""
+"""How the turns of a search make its query vector: formulas in docs/guides/live-retrievers.md."""
 
 ImageId = Annotated[str, Field(min_length=1, max_length=LONGEST_ID)]
 Text = Annotated[str, Field(max_length=LONGEST_TEXT)]

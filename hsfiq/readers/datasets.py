@@ -365,7 +365,7 @@ def aspect_file(folder: Path, aspect: Aspect) -> Path:
         raise UnreadableInput(
             str(folder),
             f"neither {paths[0].name} nor {paths[1].name} here",
-            f"a file for each of {', '.join(ASPECTS)}; docs/fisd.md has the layout",
+            f"a file for each of {', '.join(ASPECTS)}; docs/reference/fisd.md has the layout",
         )
     return path
 

@@ -118,7 +118,9 @@ def load_captioner(name: str) -> Captioner:
         sys.path.pop(0)
     if not callable(getattr(captioner, "describe_difference", None)):
         raise UnreadableInput(
-            "--captioner", f"{name} has no method describe_difference", "see docs/sessions.md"
+            "--captioner",
+            f"{name} has no method describe_difference",
+            "see docs/reference/sessions.md",
         )
     return captioner
 

@@ -10,7 +10,7 @@ import pytest
 from hsfiq.analysis.reports.report import Report
 from tests.studies import ROOT
 
-NOTEBOOK = ROOT / "docs" / "analysis.ipynb"
+NOTEBOOK = ROOT / "docs" / "reference" / "statistics.ipynb"
 
 
 def code_cells() -> list[str]:

@@ -1,4 +1,4 @@
-"""The requests of docs/live-retriever.md get the answers that it shows."""
+"""The requests of docs/guides/live-retrievers.md get the answers that it shows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hsfiq.live.protocol import RankRequest, read_request
 from tests.live_servers import example_app, serving
 from tests.studies import ROOT
 
-PAGE = (ROOT / "docs" / "live-retriever.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "guides" / "live-retrievers.md").read_text(encoding="utf-8")
 
 EXCHANGES = re.findall(
     r"```http\n(GET|POST) (\S+)\n(.*?)```.*?```json\n(.*?)```", PAGE, flags=re.DOTALL

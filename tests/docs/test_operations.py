@@ -1,4 +1,4 @@
-"""docs/operations.md: its commands run in order on a study in PostgreSQL."""
+"""docs/hosting: the commands of its pages run in order on a study in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -22,8 +22,11 @@ from tests.hsfiq.samples import hsfiq
 from tests.live_servers import serving
 from tests.studies import ROOT, Seat, small_study
 
-PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)
+PAGES = [
+    (ROOT / "docs" / "hosting" / name).read_text(encoding="utf-8")
+    for name in ("server.md", "backups.md", "monitoring.md")
+]
+BLOCKS = re.findall(r"```bash\n(.*?)```", "".join(PAGES), re.DOTALL)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""docs/own-data.md: its commands run in order, on drawn shapes, judged over HTTP."""
+"""docs/guides/own-data.md: its commands run in order, on drawn shapes, judged over HTTP."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Shape = tuple[str, str]
 
 
 def blocks(language: str) -> list[str]:
-    page = (ROOT / "docs" / "own-data.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "guides" / "own-data.md").read_text(encoding="utf-8")
     return re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)
 
 

@@ -28,7 +28,9 @@ def commands_in(document: str, kind: str = "bash") -> list[list[str]]:
     return [shlex.split(line, comments=True) for line in lines]
 
 
-PUBLISHED = BLOCK.findall((ROOT / "docs" / "analysis.md").read_text(encoding="utf-8"))[0][1]
+PUBLISHED = BLOCK.findall(
+    (ROOT / "docs" / "reference" / "statistics.md").read_text(encoding="utf-8")
+)[0][1]
 
 FURTHER = """
 hsfiq import fashioniq fashion-iq --images fashion-iq/images

@@ -40,7 +40,10 @@ from tests.studies import ROOT, own_environment
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
 UNIT = ROOT / "deploy" / "hsfiq.service"
-PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+PAGES = "".join(
+    (ROOT / "docs" / "hosting" / name).read_text(encoding="utf-8")
+    for name in ("server.md", "containers.md", "backups.md", "monitoring.md")
+)
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 PINNED = re.compile(r"[a-z]+:\d+\.\d+(\.\d+)?-[a-z]+([.-][a-z]+)*")
@@ -241,8 +244,8 @@ PROGRAM = re.compile(
 
 
 def documented_commands() -> list[list[str]]:
-    """The words after `hsfiq` of each command in docs/operations.md, in containers too."""
-    lines = "\n".join(re.findall(r"```(?:console|bash)\n(.*?)```", PAGE, re.DOTALL)).splitlines()
+    """The words after `hsfiq` of each command in docs/hosting/server.md, in containers too."""
+    lines = "\n".join(re.findall(r"```(?:console|bash)\n(.*?)```", PAGES, re.DOTALL)).splitlines()
     started = [(line, PROGRAM.search(line)) for line in lines]
     return [shlex.split(line[match.end() :], comments=True) for line, match in started if match]
 

@@ -1,4 +1,4 @@
-"""docs/study: the commands run in the order of the pages; the reference lists every key."""
+"""Pages on studies: the commands run in the order of the pages; the reference lists every key."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ from tests.studies import NOW, ROOT, Seat
 
 def blocks(page: str, language: str) -> list[str]:
     """The code blocks of a page in one language."""
-    text = (ROOT / "docs" / "study" / page).read_text(encoding="utf-8")
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
-(CONFIG,) = blocks("reference.md", "toml")
-(SHORT_CONFIG,) = blocks("tutorial.md", "toml")
+(CONFIG,) = blocks("reference/study.md", "toml")
+(SHORT_CONFIG,) = blocks("tutorials/study.md", "toml")
+PAGES = ("tutorials/study.md", "guides/plan.md", "guides/recruiting.md", "guides/running.md")
 COMMANDS = [
     shlex.split(line, comments=True)
-    for page in ("tutorial.md", "how-to.md")
+    for page in PAGES
     for block in blocks(page, "bash")
     for line in block.splitlines()
 ]
@@ -61,7 +62,7 @@ def test_the_reference_has_every_key_and_marks_changed_defaults(tmp_path: Path) 
 
 
 def test_the_file_of_searches_is_valid(tmp_path: Path) -> None:
-    text, uploads = blocks("searches.md", "toml")
+    text, uploads = blocks("guides/searches.md", "toml")
     (tmp_path / "study.toml").write_text(text, encoding="utf-8")
     config = read_config(tmp_path / "study.toml")
     assert [retriever.name for retriever in config.searches.retrievers] == ["SPRC", "CLIP4CIR"]
@@ -86,7 +87,9 @@ SONA_CREDIT = "https://example.sona-systems.com/webstudy_credit.aspx"
      f"{SONA_CREDIT}?experiment_id=123&credit_token=4e48f9b6&survey_code=1234"),
 ])  # fmt: skip
 def test_the_recipes_of_panels(tmp_path: Path, name: str, link: str, returns_to: str) -> None:
-    (recipe,) = [each for each in blocks("how-to.md", "toml") if f'name = "{name}"' in each]
+    (recipe,) = [
+        each for each in blocks("guides/recruiting.md", "toml") if f'name = "{name}"' in each
+    ]
     path = tmp_path / "study.toml"
     path.write_text(f'[study]\nname = "autumn"\ntitle = "T"\n\n{recipe}', encoding="utf-8")
     recruitment = read_config(path).recruitment

@@ -52,8 +52,8 @@ def tool(name: str, packages: str = "nginx-light openssl") -> str:
 
 
 def documented(program: str = "nginx") -> list[str]:
-    """The configurations of a proxy in docs/proxy.md."""
-    blocks = (ROOT / "docs" / "proxy.md").read_text().split(f"```{program}\n")[1:]
+    """The configurations of a proxy in docs/hosting/proxy.md."""
+    blocks = (ROOT / "docs" / "hosting" / "proxy.md").read_text().split(f"```{program}\n")[1:]
     return [block.partition("```")[0] for block in blocks]
 
 

@@ -126,7 +126,7 @@ def caddy_before(folder: Path, site: str, upstream: str, port: int) -> Iterator[
 
 
 def without_path(site: str) -> str:
-    """The configuration of a path, changed as docs/proxy.md says to that of a host."""
+    """The configuration of a path, changed as docs/hosting/proxy.md says to that of a host."""
     site = site.replace("redir /hsfiq /hsfiq/\n", "").replace("handle_path /hsfiq/*", "handle")
     return site.replace("/hsfiq/", "/")
 

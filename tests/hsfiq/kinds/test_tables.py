@@ -5,11 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from hsfiq.cli.reference import release_reference
 from hsfiq.kinds import RELEASE_KINDS
 from hsfiq.kinds.tables import TEXT, TYPE_NAMES, Column, Table
 from hsfiq.releases.croissant import DATA_TYPES
-from tests.studies import ROOT
 
 ALL_TABLES = [
     (kind.name, table) for kind in RELEASE_KINDS.values() for table in kind.all_tables().values()
@@ -60,10 +58,3 @@ def test_a_table_refuses_a_column_twice_and_a_key_that_it_lacks() -> None:
         Table("t", "one row a thing", (column, column))
     with pytest.raises(ValueError, match="lacks"):
         Table("t", "one row a thing", (column,), key=("b",))
-
-
-def test_the_list_of_tables_in_the_documentation_is_up_to_date() -> None:
-    path = ROOT / "docs" / "release-tables.md"
-    assert path.read_text(encoding="utf-8") == release_reference(), (
-        "run python -m hsfiq.cli.reference releases > docs/release-tables.md"
-    )

@@ -1,4 +1,4 @@
-"""Judges that run on this machine, with small random models; docs/judges.md is followed."""
+"""Judges that run on this machine, with small random models, as docs/reference/judges.md says."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.model.judges.small_models import PLACES, llava, paligemma, saved_vlm
 from tests.model.release_scores.scored_release import about, set_scores
 from tests.model.scorer.helpers import CPU, hsfiq
 
-DOCS = Path(__file__).parents[3] / "docs" / "judges.md"
+DOCS = Path(__file__).parents[3] / "docs" / "reference" / "judges.md"
 
 
 @pytest.fixture(scope="module")

@@ -287,7 +287,7 @@ def test_lists_of_searches_are_scored_by_the_text_of_their_turn(
     assert list(about(tmp_path / "searches.scores")["release"]["sha256"]) == ["turns.parquet"]
 
 
-DOCS = Path(__file__).parents[3] / "docs" / "encoders.md"
+DOCS = Path(__file__).parents[3] / "docs" / "reference" / "encoders.md"
 
 
 def test_model_of_transformers_scores_a_release(loop: Loop, release: Path, tmp_path: Path) -> None:
