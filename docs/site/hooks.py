@@ -63,8 +63,14 @@ def method_row(match: re.Match[str]) -> str:
     return f"| {method.name} | {definition} | {method.source} |"
 
 
+BOOSTS = {"tutorials": 2.0, "guides": 2.0, "contributing": 0.2}
+"""How the search weighs the pages of a folder."""
+
+
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     """Point links at the site's pages; links to other files of the repository become text."""
+    boost = BOOSTS.get(page.file.src_uri.partition("/")[0], 1.0)
+    page.meta.setdefault("search", {"boost": boost})
     markdown = METHOD_ROW.sub(method_row, markdown)
     source = path_in_repository(page.file.src_uri)
     return LINK.sub(lambda link: link_in_site(link, source, page.file.src_uri), markdown)
