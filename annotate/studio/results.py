@@ -285,8 +285,12 @@ def make(desk: Desk) -> Said:
 
 def publication_of(desk: Desk, study: Study) -> dict[str, Any]:
     """What the study says of its releases, with what was entered."""
-    entered = {name: desk.text(name).strip() for name in ("licence", "name", "description")}
-    publication = replace(config_of(study).release, **entered)
+    publication = replace(
+        config_of(study).release,
+        licence=desk.text("licence").strip(),
+        name=desk.text("name").strip(),
+        description=desk.text("description").strip(),
+    )
     for key, what in publication_errors(publication):
         raise UnreadableInput(key.removeprefix("release."), what)
     return {name: value for name, value in asdict(publication).items() if value}
