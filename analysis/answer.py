@@ -69,7 +69,7 @@ class DecisionRules(SparseRecord):
         pair: the pair that the question is about; None for the best two.
         exclusions: the filters that the study declared; None if it declared no rules.
         declared: whether the study declared these rules before it was opened.
-        has_pair: whether the pair is among those that are compared.
+        has_pair: whether the pair is compared.
     """
 
     question: Kind
@@ -146,7 +146,7 @@ class Answer(JsonRecord):
     Attributes:
         verdict: on the pair that was declared, or else on the best two.
         others: the verdicts by all other statistics, adjusted as one family.
-        doubts: those that change a verdict first, those that cannot be tried last.
+        doubts: doubts that change a verdict first, doubts that cannot be tried last.
         without_each: the range of the difference without one participant; None if undefined.
         worst_cases: for each verdict, what missing answers could change.
         people_to_decide: about how many participants would give a power of 80% if the true
@@ -406,7 +406,7 @@ def _doubt(
 
 
 def _choices(study: _Study, first: Verdict) -> Iterator[tuple[str, pd.Series[bool] | str]]:
-    """Yield each way to leave out answers with those that it keeps, or why it cannot be tried."""
+    """Yield each way to leave out answers with the kept ones, or why it cannot be tried."""
     release, answers = study.release, study.release.preferences
     people = answers["participant_id"]
     if not study.values:

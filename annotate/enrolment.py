@@ -129,7 +129,7 @@ def welcome_again(
 def enrol_openly(
     request: Request, services: Services, study_id: int, language: str, proof: str
 ) -> Participant:
-    """Enrol whoever sends the form of our welcome page in a study that is open to all.
+    """Enrol the sender of the welcome page's form in a study that is open to all.
 
     Raises:
         NotOpen: the study is not offered, or has no place.
@@ -283,7 +283,7 @@ def study_of(session: Session, link: PlatformLink) -> Study | None:
 
 
 def bound_or_unbound(candidates: list[Study], platform_study: str) -> list[Study]:
-    """The study that is bound to this study of the platform; else those that are not bound."""
+    """The study that is bound to this study of the platform; else all unbound studies."""
     bound = [study for study in candidates if study.platform_study_id == platform_study]
     possible = bound or [study for study in candidates if study.platform_study_id is None]
     if not possible:

@@ -66,7 +66,7 @@ class FoundChanges:
                 self._changed.notify_all()
 
     def store(self, database: Database) -> None:
-        """Store those that are not stored yet."""
+        """Store the copies that are not stored yet."""
         with self._changed:
             tokens = set(self._new)
         if not tokens:
@@ -546,7 +546,7 @@ def make_thumbnails(
 ) -> Warmed:
     """Make the thumbnails that do not exist, in as many threads as there are cores.
 
-    When `ended` is set, those that are being made are finished. `track` iterates over the files,
+    When `ended` is set, copies in progress are finished. `track` iterates over the files,
     for a progress bar.
     """
     warmed = Warmed()

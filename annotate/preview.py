@@ -60,7 +60,7 @@ HOURS = 24
 
 @dataclass(frozen=True, slots=True)
 class PreviewPlace:
-    """A preview that the server has signed: of which batch, until when, and the steps done.
+    """A preview that the server has signed: its batch, its end, and the steps done.
 
     `account` opened it in the studio; 0 for a link of `hsfiq study preview`. `language` is the
     one chosen, "" for the study's first. `draft` names the draft of a study that is being set up

@@ -55,7 +55,7 @@ CASES = {1: 24, 8: 12, 32: 6}
 """Concurrent users -> timed cycles of each."""
 FULL_CASES = {1: 40, 8: 40, 32: 40}
 CPU_USERS, FULL_CPU_USERS = 4, 10
-"""Users, one after the other, of whose cycles the processor time is measured."""
+"""Users, one after the other; the processor time of their cycles is measured."""
 
 GOALS = {1: 5.0, 8: None, 32: 8.0}
 """Concurrent users -> how many times as fast as Potato we want to be."""
@@ -94,7 +94,7 @@ def run(seed: int, full: bool) -> dict[str, Any]:
         theirs = time_theirs(place, Path(name) / "potato", cases, cpu_users)
         n_expected = sum(users * (WARM_UP + cycles) for users, cycles in cases.items())
         n_expected += cpu_users * (WARM_UP + max(cases.values()))
-        n_others = n_questions + COUNTED  # of who warms up, and of whose statements are counted
+        n_others = n_questions + COUNTED  # of warming up and counting
         stored = {
             "ours": len(answers_by_question(place)) - n_others,
             "theirs": potato.stored_answers(Path(name) / "potato"),

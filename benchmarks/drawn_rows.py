@@ -68,7 +68,7 @@ def draw_questions(
 def draw_answers(
     connection: Connection, seed: int, forms: Sequence[tuple[int, int, float]]
 ) -> None:
-    """Draw answers to the questions of forms, one in twenty of which is revised.
+    """Draw answers to the questions of forms; one answer in twenty is revised.
 
     Each form has its key, that of its participant's first question, and when they began.
     """

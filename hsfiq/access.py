@@ -59,7 +59,7 @@ def accounts(session: Session) -> Sequence[Account]:
 def find_account(session: Session, name: str, *, lock: bool = False) -> Account | None:
     """The account with this name; with `lock`, nobody else changes it before the transaction ends.
 
-    Whoever logs an account in or changes it locks it first: no login outlives a reset.
+    A log-in or a change of an account locks it first, so no log-in outlives a reset.
     """
     if not NAME.fullmatch(name):
         return None
@@ -257,7 +257,7 @@ def user_of(account: Account | None) -> User | None:
     return User(account.name, Role(account.role), account.id)
 
 
-# Hashes of passwords: argon2id, and scrypt for those that were set before there were accounts.
+# Hashes of passwords: argon2id, and scrypt for passwords from before there were accounts.
 
 SHORTEST, LONGEST = 10, 1000
 
@@ -336,8 +336,8 @@ def normalized(password: str) -> str:
 
 # The key that signs cookies and pages: in a file, if one is named, otherwise in the database.
 #
-# Whoever has it can answer as any participant and enter the studio. In a file, it is in no
-# backup or copy of the database.
+# Anybody with the key can answer as any participant and enter the studio. Backups and copies of
+# the database do not contain a key that is in a file.
 
 VARIABLE = "HSFIQ_SECRET_FILE"
 SETTING = "secret_key"

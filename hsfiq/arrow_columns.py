@@ -186,7 +186,7 @@ class ByPlace:
 
     @property
     def with_dictionary(self) -> Array:
-        """Texts, or lists of them, with a dictionary of those that there are, the first one first.
+        """Texts, or lists of them, with a dictionary in the order of first occurrence.
 
         Parquet files have it as it is, so it must not have values of other rows.
         """

@@ -20,7 +20,7 @@ from hsfiq.text import spreadsheet_text
 # Writing, reading and pruning the audit log. Entries are never changed.
 #
 # They form no chain of digests: each writer would have to wait until the one before has committed,
-# and whoever can change the table could compute the digests anew.
+# and anybody who can change the table could compute the digests again.
 
 
 def record(

@@ -218,7 +218,7 @@ SCARCE_SPACE = 2**30
 
 
 def examine_space(folders: Iterable[Path]) -> Iterator[Finding]:
-    """Space on the disks of these folders, each of which may have to be made."""
+    """Space on the disks of these folders, which may not exist yet."""
     for folder in existing(folders):
         free = free_space(folder)
         what = f"{folder}: {free / 2**20:,.0f} MB left"
@@ -622,7 +622,7 @@ def certificate_end(connection: HTTPConnection) -> datetime | None:
     return datetime.fromtimestamp(ssl.cert_time_to_seconds(str(certificate["notAfter"])), UTC)
 
 
-# Whether the installed packages are those that hsfiq was tested with.
+# Whether hsfiq was tested with the installed packages.
 
 PINNED = re.compile(r"(?m)^([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;\\]+)")
 

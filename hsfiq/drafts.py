@@ -659,7 +659,7 @@ def as_json(value: Any) -> Any:
 class QueryTable:
     """The uploaded table of queries, before repairs.
 
-    `names` are its columns, `columns` has those that are ours, by our names, and `found` has what
+    `names` are its columns, `columns` has the known ones, by our names, and `found` has what
     each of the rows is as it was uploaded.
     """
 
@@ -674,7 +674,7 @@ class QueryTable:
 class Material:
     """What the files of a draft hold; nothing is stored in the tables of the database yet.
 
-    `rows` are those of the table of queries, with repairs, without those that are left out.
+    `rows` are the rows of the table of queries, with repairs, without rows that are left out.
     `errors` has what is wrong with whole files, by their names. `sources` has the file of each
     system's lists, and its name there.
     """
@@ -863,7 +863,7 @@ def image_id_of(images: OwnImages | None) -> ImageId:
 def with_repairs(
     rows: Sequence[Place], repairs: Mapping[str, Mapping[str, str]]
 ) -> Iterator[Place]:
-    """The rows with repaired cells, without those that are left out."""
+    """The rows with repaired cells, without rows that are left out."""
     for row in rows:
         repair = repairs.get(own_queries.row_number(row.where))
         if repair is None:

@@ -263,7 +263,7 @@ def require_own_name(name: str) -> str:
 def import_queries(
     session: Session, dataset: Dataset, rows: Sequence[PlacedQuery | WrongRow]
 ) -> Imported:
-    """Import queries; those that were imported before, with the same content, are counted.
+    """Import queries; queries imported before, with the same content, are counted.
 
     `FileErrors` lists all wrong rows, and queries that exist with other content.
     """
@@ -613,7 +613,7 @@ def import_runs(session: Session, dataset: Dataset, lists: PlacedLists) -> Impor
 
     A list that differs from the stored one replaces it, unless a study shows the system's lists.
 
-    The images of own data are the files of its folder; those that a list names are added. So are
+    The images of own data are the files of its folder; images named by a list are added. So are
     CIRCO's, if the list of COCO's images was not imported.
     """
     systems = system_keys(session, {ranked.system for _, ranked in lists})

@@ -153,7 +153,7 @@ def jobs_of(
     return session.scalars(query).all()
 
 
-# How far a command is, for whoever looks at its job.
+# How far a command is, for the page that shows its job.
 
 
 @dataclass(frozen=True, slots=True)

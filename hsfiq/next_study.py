@@ -191,7 +191,7 @@ def image_names(session: Session) -> dict[int, str]:
 
 
 def held_out_of(release: Path) -> HeldOut:
-    """The triplets that a release holds out: those that no question to train on is about.
+    """The triplets that a release holds out: no question to train on is about them.
 
     `UnreadableInput` if its split is missing, leaks, or holds out participants instead.
     """

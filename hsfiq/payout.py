@@ -486,7 +486,7 @@ def why_undecided(row: ParticipantProgress) -> str | None:
         return row.status
     if row.questions == 0 or row.answered < row.questions:
         return "unfinished"
-    # Whoever must answer them has not been shown the completion code.
+    # The completion code is shown only after these questions.
     return "questions at the end" if row.at_end_due else None
 
 

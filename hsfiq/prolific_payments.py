@@ -329,8 +329,8 @@ def pay_bonuses(
 ) -> Plan:
     """Pay bonuses to participants who are approved on Prolific, once `confirm` has agreed.
 
-    Whoever has a bonus there already gets none. `wait` is how long one that was sent without an
-    answer may stay unseen before it is sent again.
+    People with a bonus there get none. `wait` is how long an unacknowledged bonus may stay unseen
+    before it is sent again.
     """
     with alone(at.database):
         planner = Planner(at, per_question, wait)

@@ -66,7 +66,7 @@ LARGEST_LISTING = 16 * 10**6
 """Bytes of an archive's list of files, which is read as a whole."""
 
 MOST_UPLOADS = 200
-"""Files of a draft, with those that have begun to arrive."""
+"""Files of a draft, including incomplete uploads."""
 
 RESERVE = 2 * 10**9
 """Bytes that stay free on the disk, for answers."""

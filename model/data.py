@@ -92,7 +92,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Incomplete:
-    """A training pool or a validation corpus of which some images are missing."""
+    """A training pool or a validation corpus with missing images."""
 
     kind: Literal["pool", "corpus"]
     name: str
@@ -120,7 +120,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class TrainingData:
-    """The triplets for training and those that select the best epoch.
+    """The triplets for training, and the triplets that select the best epoch.
 
     Attributes:
         pools: the candidates of training negatives by name (FashionIQ: its categories), each image

@@ -238,7 +238,7 @@ def rising(values: list[float]) -> tuple[float, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Uncertainty:
-    """Scorers' opinions on the candidate pairs all of whose images are available.
+    """Scorers' opinions on the candidate pairs without missing images.
 
     Attributes:
         missing: the images that are missing or unreadable, sorted.
@@ -358,7 +358,7 @@ def log_tie_of(priors: Sequence[AnswerPrior], expected: ExpectedAnswers) -> floa
 def with_images(
     candidates: Candidates, available: Collection[str]
 ) -> tuple[list[PossibleSet], list[Candidate]]:
-    """The sets all of whose images are available, and the pairs of these sets."""
+    """The sets without missing images, and the pairs of these sets."""
     place: dict[int, int] = {}
     sets: list[PossibleSet] = []
     for i, possible in enumerate(candidates.sets):

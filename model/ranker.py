@@ -422,7 +422,7 @@ def benchmark_candidates(benchmark: Benchmark, rule: Rule, folder: Path) -> Cand
     return Candidates(f"{benchmark.name} {part}", images, folder)
 
 
-# Rankers for the parts of a benchmark, each of which is searched in its own corpus.
+# Rankers for the parts of a benchmark; each part is searched in its own corpus.
 
 
 def part_rankers(

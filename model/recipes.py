@@ -58,7 +58,7 @@ def read_stated(values: Mapping[str, Any]) -> dict[str, Any]:
 def stated_recipes(part: Literal["scorers", "systems"]) -> dict[str, dict[str, Any]]:
     """All settings of each recipe in a part of `STATED`, by the recipe's name.
 
-    A recipe with `like` has the settings of an earlier recipe, but for those that it states.
+    A recipe with `like` has the settings of an earlier recipe, except for the settings it states.
     """
     recipes: dict[str, dict[str, Any]] = {}
     for name, values in STATED[part].items():

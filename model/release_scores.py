@@ -65,7 +65,7 @@ def encode_images(
 ) -> tuple[Inference, set[str]]:
     """Compute the tokens that the cache lacks, with a retriever on `device`.
 
-    Gives inference on these images, and the ids of those that can be read.
+    Gives inference on these images, and the ids of the readable ones.
     """
     tokens = FeatureCache.open(cache, loaded.frozen_encoder)
     report = tokens.fill(files, device=device, on_progress=callback.caching)
@@ -153,7 +153,7 @@ class SetScores:
     """A scorer's scores for a release, not divided by the temperature."""
 
     images: list[tuple[str, str, float]]  # (set_id, image_id, score) of every available image
-    sets: list[tuple[str, float]]  # (set_id, score) of the sets all of whose images are available
+    sets: list[tuple[str, float]]  # (set_id, score) of sets without missing images
     missing: list[str]  # the images that are missing or unreadable, sorted
     unscored: list[str]  # the ids of the other sets
 

@@ -67,7 +67,7 @@ def require_finite(parameters: Mapping[str, nn.Parameter]) -> None:
         raise Diverged(f"the weights of {name} are not finite")
 
 
-# The processes that train together: one, or those that `torchrun` started.
+# The processes that train together: one, or the processes of `torchrun`.
 
 
 @dataclass(frozen=True, slots=True)

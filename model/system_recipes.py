@@ -235,7 +235,7 @@ Neighbours = Literal["start", "current"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapnetRecipe(SystemRecipe):
-    """A system in the spirit of MAPNet (Shi et al., ICCV 2025), of which only a poster is known.
+    """A system in the spirit of MAPNet (Shi et al., ICCV 2025), known by a poster only.
 
     Attributes:
         contrastive_weight: of the contrastive loss, which the poster does not mention.

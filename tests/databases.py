@@ -117,7 +117,7 @@ class PostgresServer:
         self.engine.dispose()
 
     def end_connections(self, url: str) -> None:
-        """End the connections to a database, whoever holds them."""
+        """End all connections to a database."""
         self.run(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
             f" WHERE datname = '{make_url(url).database}'"

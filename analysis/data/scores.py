@@ -73,7 +73,7 @@ def read_scores(path: Path, sets: pd.DataFrame) -> pd.Series[float]:
 
 
 def read_image_scores(path: Path, sets: pd.DataFrame) -> dict[tuple[str, str], float]:
-    """The scores of single images by set_id and image_id, without those that are undefined.
+    """The defined scores of single images by set_id and image_id.
 
     From `<name>.images.parquet` beside `<name>.parquet`, or from the file itself; empty if neither
     has any. UnreadableInput as in `read_scores`.

@@ -229,7 +229,7 @@ class RoundsToSuccess(JsonRecord):
         mean: the expected number of rounds, where a search ends after the last one.
         median: the first round by which half have succeeded.
         n_events: the sessions that succeed.
-        n_censored: those that end without.
+        n_censored: sessions that end without it.
     """
 
     success: tuple[Estimate, ...]

@@ -153,7 +153,7 @@ def measure(
     Args:
         sessions: one row a session, with `ranks.SESSION_COLUMNS`.
         rounds: one row a round, with `ranks.ROUND_COLUMNS`.
-        rules: without `ks`, those that no session's stop censors.
+        rules: without `ks`, the values that no session's stop censors.
         triplets: the triplet of each query_id; queries of one triplet are one cluster.
         n_resamples, seed: of the bootstrap, unless it is given.
         simulated: whether simulators or simulated participants gave texts.

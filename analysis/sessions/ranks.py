@@ -36,7 +36,7 @@ class Rules(JsonRecord):
 
     Attributes:
         ks: of Hits@K, Recall@K and the rounds to success; none for the default ones.
-        rounds: those that are printed; JSON and the report have all.
+        rounds: the rounds that are printed; JSON and the report have all.
     """
 
     ks: tuple[int, ...] = ()

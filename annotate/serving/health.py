@@ -46,7 +46,7 @@ async def answer_faults(
 ) -> None:
     """Run an app; answer 413 for a body of more bytes, 503 for what is unavailable.
 
-    Whoever hangs up gets no answer, and nothing is logged about it.
+    A client that hangs up gets no answer, and nothing is logged about it.
     """
     body = ReceivedBody(receive, largest)
     has_begun = False

@@ -269,7 +269,7 @@ def trusted_proxies() -> Networks:
         raise UnreadableInput(
             PROXIES,
             f"{given!r} does not name the addresses of proxies",
-            f"with {HEADER_OPTION}, whoever is there can enter as anybody: "
+            f"with {HEADER_OPTION}, anybody at these addresses can enter as anybody: "
             "name the proxy's address",
         ) from error
 

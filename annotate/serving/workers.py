@@ -65,7 +65,7 @@ class Worker:
 
 
 def end(workers: list[Worker]) -> None:
-    """End the processes; those that do not end in time are killed."""
+    """End the processes; kill a process that does not end in time."""
     deadline = monotonic() + STOP_SECONDS
     for worker in workers:
         worker.process.terminate()

@@ -128,7 +128,7 @@ def number_of(request: Request, name: str) -> int:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
 
 
-# Rows to look at: those that are wrong, and those that were repaired or left out.
+# Rows to look at: wrong rows, and rows that were repaired or left out.
 
 
 class LookRow(NamedTuple):
@@ -142,7 +142,7 @@ class LookRow(NamedTuple):
 
 
 def rows_to_look_at(setup: Setup, table: QueryTable) -> Sequence[LookRow]:
-    """At most so many; those that are undecided come before others, in the order of the file."""
+    """At most so many; undecided rows come first, in the order of the file."""
     repairs = setup.draft.content.repairs
     rows = {row_number(row.where): row.value for row in table.rows}
     found = {row_number(row.row.where): row for row in table.found if isinstance(row, WrongRow)}
@@ -242,7 +242,7 @@ def column(setup: Setup) -> None:
 
 
 def dataset(setup: Setup) -> Said:
-    """Use the queries of a dataset, or again those that were uploaded."""
+    """Use the queries of a dataset, or the uploaded queries again."""
     name = setup.desk.text("dataset")
     if name and name not in dict(datasets(setup)):
         raise Refused("there is no such dataset")

@@ -1,4 +1,4 @@
-"""Jobs as pages show them, and those that score a release with a scorer and retrain it."""
+"""Jobs as pages show them, and jobs that score a release with a scorer and retrain it."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class JobView:
 def jobs_view(
     session: Session, desk: Desk, study_id: int | None = None, kinds: Sequence[str] = ()
 ) -> Sequence[JobView]:
-    """The jobs that wait or run, and those that ended lately; of a study, or of all."""
+    """The waiting, running and recently ended jobs; of a study, or of all."""
     since = datetime.now(UTC) - SHOWN_FOR
     return [
         view_of(session, desk, job)

@@ -212,7 +212,7 @@ def tick(desk: Desk) -> Said:
 
 
 def compute(desk: Desk) -> Said:
-    """Compute the report of the answers so far, without those that the chosen filters drop."""
+    """Compute the report of the answers so far that the chosen filters keep."""
     with desk.database.writing() as session:
         study = study_at(desk, session)
         filters = chosen_filters(desk, study, computed_of(desk, newest_report(session, study.id)))

@@ -187,7 +187,7 @@ def root_command() -> Any:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a command and return its exit code: 0 done, 1 the data says no, 2 unusable input."""
+    """Run a command and return its exit code: 0 done, 1 a check failed, 2 bad input."""
     # These may be anywhere, since users append them to a command that they repeat.
     moved = [argument for argument in arguments if argument in ANYWHERE]
     debug = "--debug" in moved

@@ -155,7 +155,7 @@ def runs_of(given: Sequence[str] | None) -> Runs:
 
 
 def check_runs(runs: Runs, options: EvaluateOptions) -> None:
-    """With named runs refuse the options for one system; without, those that need them."""
+    """Refuse options for one system beside named runs, and options that need named runs."""
     if runs.named:
         refused: dict[str, object] = {
             "text-only": options.text_only,

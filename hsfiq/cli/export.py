@@ -206,7 +206,7 @@ def export(
 
 
 def print_explained(sources: Sequence[Source], *, as_json: bool) -> None:
-    """Print what each rule would drop of these releases, and how many broke it in all."""
+    """Print what each rule would drop of these releases, and how many matched it in all."""
     from hsfiq.releases.content import explain
 
     texts, results = [], []
@@ -284,7 +284,7 @@ def funnel_lines(
     def remark(step: FunnelStep) -> str:
         if step.dropped is None:
             return f"  ({NOT_RECORDED})"
-        return f"  ({step.broken_by:,} broke it)" if is_explained else ""
+        return f"  ({step.broken_by:,} matched)" if is_explained else ""
 
     width = max([12, *(len(step.rule) for step in funnel.steps)]) + 2
     lines = [f"  {'assigned':<{width}}{'':>8}{funnel.n_assigned:>9,}"]

@@ -35,7 +35,7 @@ def preview(
 ) -> None:
     """Print a link that shows the study as annotators see it.
 
-    Nothing is stored. Whoever has the link can open the preview until it expires, also while the
+    Nothing is stored. Anybody with the link can open the preview until it expires, also while the
     study is a draft.
     """
     with common.requires("annotate"):
@@ -350,7 +350,7 @@ def share(
 ) -> None:
     """Make or revoke a link to the newest report.
 
-    Whoever has the link can read the report without an account. It is printed only once.
+    Anybody with the link can read the report without an account. It is printed only once.
     """
     from hsfiq.actors import command_line
     from hsfiq.releases.reports import revoke_report, share_report

@@ -52,7 +52,7 @@ DEPARTED_STATUSES = ("returned", "screened-out", "excluded")
 """The statuses of participants who will not answer any more."""
 
 CLOCK_CHANGE = timedelta(hours=1)
-"""Whoever was seen later than this from now was seen before a clock was set back."""
+"""A participant seen later than this from now was seen before a clock was set back."""
 
 IS_ANSWERED = select(Response.id).where(Response.question_id == Question.id).exists()
 IS_CHECK = select(Check.id).where(Check.question_id == Question.id).exists()

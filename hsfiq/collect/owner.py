@@ -124,7 +124,7 @@ def perform_edit(session: Session, edit: Edit, now: datetime) -> TextVersion:
     """Store an edit in a writing transaction, as a new version.
 
     Raises:
-        Conflict: the texts are no longer those that the owner saw.
+        Conflict: the texts have changed since the owner saw them.
     """
     study = find_study(session, edit.study)
     if study is None:

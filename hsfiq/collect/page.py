@@ -27,7 +27,7 @@ from hsfiq.kinds import KINDS
 
 
 def stages_before(study: StudyRow) -> tuple[Stage, ...]:
-    """The stages before the first question, each of which is one step of a preview."""
+    """The stages before the first question; each is one step of a preview."""
     return ("consent", "practice") if has_practice(study) else ("consent",)
 
 

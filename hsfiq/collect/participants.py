@@ -302,7 +302,7 @@ def write_invitations(
             invited = invite(session, row.id, count, now=datetime.now(UTC), language=language)
             about = count_text(count, "invitation")
             record(session, actor, Action.STUDY_INVITE, study=study, about=about)
-            # Whoever has a link can answer as that participant.
+            # Anybody with a link can answer as that participant.
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             undo.callback(path.unlink)
             with os.fdopen(handle, "w", newline="", encoding="utf-8") as file:

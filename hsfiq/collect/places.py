@@ -1,4 +1,4 @@
-"""Places in a study: who may take them, and those that nobody began."""
+"""Places in a study: who may take them, and places taken but never begun."""
 
 from __future__ import annotations
 
@@ -267,8 +267,8 @@ def set_quotas(session: Session, study: Study, quotas: Mapping[str, int]) -> Non
 
 # Places that nobody began: their forms go back as they were drawn, for the next participants.
 #
-# They go back when the next participant needs a place, and by `hsfiq participant release`. Whoever
-# comes back later gets a place again, if there is one.
+# They go back when the next participant needs a place, and by `hsfiq participant release`. A
+# participant who comes back later gets another place, if there is one.
 
 _is_used = (
     select(Question.id)
@@ -299,7 +299,7 @@ def release_unbegun(
     unbegun = WITH_UNUSED_PLACES.where(
         Participant.study_id == study.id, leases.never_begun(now, minutes)
     )
-    # Whoever is being changed now, such as by the owner, keeps the place this time.
+    # Participants who are being changed now, such as by the owner, keep their places this time.
     people = session.scalars(unbegun).all()
     give_back(session, people)
     return [person.name for person in people]

@@ -548,8 +548,8 @@ N_ANSWERED = (
 def state_of(study: Study, now: datetime) -> ColumnElement[str]:
     """One of `STATES` for each participant: `standing_of` in the database's words.
 
-    Whoever has stopped may still come back; their lease has run out. Whoever has finished waits for
-    a decision, unless the answers were imported or simulated.
+    Stopped participants, whose lease has run out, may still come back. Finished participants wait
+    for a decision, unless their answers were imported or simulated.
     """
     is_open: ColumnElement[bool] = HAS_OPEN_QUESTIONS
     if asks_at_end(StudyRow.of(study)):

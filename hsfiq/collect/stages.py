@@ -264,8 +264,8 @@ def may_answer(participant: ParticipantRow) -> bool:
 def decide(session: Session, participant: ParticipantRow, *, agrees: bool, now: datetime) -> None:
     """Store the first decision on the consent page; a refusal after consent is a `Conflict`.
 
-    Whoever declines gives their place back, and may `reconsider`.
-    Whoever agrees so late that their place was given back gets one again, if there is one.
+    A participant who declines gives the place back, and may `reconsider`. A participant who agrees
+    after the place was given back gets another one, if there is one.
     """
     lock_study(session, participant.study.id)  # as enrolments, which give places back
     # The row lock puts decisions in two windows in order.
@@ -340,7 +340,7 @@ def keep_visit(
 ) -> None:
     """Store the ids of somebody's link from a panel with which they will return to it.
 
-    Whoever has finished returns as they came then: a panel may pay for each visit.
+    Finished participants return with the ids of their last visit: a panel may pay for each visit.
     """
     if has_ended(session, read_row(session, participant.token_hash)):
         return

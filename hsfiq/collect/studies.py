@@ -21,7 +21,7 @@ class OtherPlatformStudy(Refused):
 
 
 def list_studies(session: Session) -> Sequence[Study]:
-    """The studies, without those that are still being created."""
+    """The studies, except incomplete ones, which are still being created."""
     unfinished = select(StudyCreation.study_id)
     return session.scalars(
         select(Study).where(Study.id.not_in(unfinished)).order_by(Study.id)

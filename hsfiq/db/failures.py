@@ -90,7 +90,7 @@ UNSTORABLE = ("surrogates not allowed", "cannot contain NUL")
 def unavailable() -> Iterator[None]:
     """Raise `Unavailable` or `Busy` for failures that pass without a change of the program.
 
-    A text that cannot be stored, which whoever sends a request can put into a name, is `Refused`.
+    A text that cannot be stored is `Refused`: anybody can send one as a name.
     """
     try:
         yield

@@ -190,7 +190,7 @@ class StruckText(Base):
 class ImportedSearch(Base):
     """What the release that a search was imported from says, and no other table can.
 
-    `place` counts the participant's searches from 1, those that the release lacks included;
+    `place` counts the participant's searches from 1, including searches absent from the release;
     `uploaded`: the participant had uploaded a picture; `repeats` are the numbers of the turns with
     the text of an earlier one, which may be struck.
     """

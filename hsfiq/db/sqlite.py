@@ -26,7 +26,7 @@ from hsfiq.errors import UnreadableInput
 # Who can read a database's files: their owner, and a group that shares them on purpose.
 #
 # A SQLite file holds the participants' links, their platform ids and the key that signs cookies:
-# whoever can read it can answer as any participant, and enter the studio as the owner.
+# anybody who can read it can answer as any participant, and enter the studio as the owner.
 
 LOG_SUFFIXES = ("-wal", "-shm", "-journal")
 """What SQLite adds to a database's name for the files beside it."""

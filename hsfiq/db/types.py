@@ -95,7 +95,7 @@ def digest_of(token: str) -> str:
 
 
 class WithToken(KeyedBase):
-    """A row that is found by a token, of which only the digest is stored.
+    """A row that is found by a token; only the token's digest is stored.
 
     `token` is known only to the object that was made with it, not to those read from the database.
     """
@@ -113,8 +113,8 @@ class CountsAnswers(Base):
     """A participant's answered questions by what was seen, without checks; reassigned ones count.
 
     Every image was painted, or not, or this is unknown, or the question was skipped: by the latest
-    revisions, of whose numbers `n_revisions` is the sum. `hsfiq.collect.answers` keeps
-    them, so that nobody counts the answers of a large study.
+    revisions, whose counts add up to `n_revisions`. `hsfiq.collect.answers` keeps the counts, so
+    that the answers of a large study need not be counted.
     """
 
     __abstract__ = True

@@ -39,7 +39,7 @@ class BrokenImage:
     Attributes:
         why: the fault in words.
         file: the path below the image folder, None if there is no file.
-        splits: those that name the image.
+        splits: the splits that name the image.
         truth_of: ids of CIRCO's queries with this further ground truth.
     """
 

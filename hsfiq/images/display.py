@@ -104,7 +104,7 @@ class Reencoded:
 def reencoded(content: bytes, longest_side: int, max_pixels: int) -> Reencoded:
     """The picture upright, in RGB, with sides of at most so many pixels.
 
-    `max_pixels` are those that it may have before.
+    `max_pixels` is the largest number before.
 
     Raises:
         UndecodableImage: it is not an image, or broken, or too large.

@@ -228,7 +228,7 @@ HS = kind.ReleaseKind(
     name="hs",
     about="retrieved sets with the scores that people gave them, judged in pairs,",
     other="The `hp` release of the same study has the preference between the two sets of each "
-    "question as its subject, and can leave out those that contradict the scores.",
+    "question as its subject, and can leave out contradictory ones.",
     default_config="sets",
     main="preferences",
     own_tables=(PREFERENCES, tables.SETS, REPEATS),

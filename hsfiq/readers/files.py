@@ -86,7 +86,7 @@ def why_unreadable(error: ValueError) -> str:
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object's members; a repeated key, of which `json` would keep the last, is refused."""
+    """An object's members; a repeated key is refused, where `json` would keep the last one."""
     members = dict(pairs)
     if len(members) < len(pairs):
         repeated = next(key for key, n in Counter(key for key, _ in pairs).items() if n > 1)

@@ -116,7 +116,7 @@ def system_name(place: files.Place) -> str:
 
 
 def outside_ids(place: files.Place) -> tuple[str, ...]:
-    """The ids in a list, any of which may be written as an integer."""
+    """The ids in a list; an id may be written as an integer."""
     if place.holds_names():
         return tuple(place.value)
     return tuple(outside_id(image) for image in place.list())

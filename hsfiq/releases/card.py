@@ -28,7 +28,7 @@ from hsfiq.text import count_text
 def empty_columns_of(
     folder: Path, present: Collection[str], kind: ReleaseKind
 ) -> dict[str, list[str]]:
-    """By table, of those that are present, where there are any."""
+    """By table, of the tables that are present, where there are any."""
     names = {
         name: empty_columns(folder / f"{name}.parquet", table)
         for name, table in kind.all_tables().items()
@@ -56,7 +56,10 @@ def empty_columns(file: Path, table: Table) -> list[str]:
 
 # What the manifest says of a release besides its tables, for the card and for croissant.json.
 
-NO_LICENCE = "no license: nobody may use it; name one with [release] in study.toml, or with --about"
+NO_LICENCE = (
+    "no license set: others may not reuse this release; "
+    "name one with [release] in study.toml, or with --about"
+)
 
 
 def publication_facts(publication: Publication) -> dict[str, Any]:
@@ -251,7 +254,7 @@ def licence_section(manifest: Mapping[str, Any]) -> str:
             "names none; ask its authors before you use them for more than the law allows."
         )
     else:
-        text = "**No license is stated**, so nobody may use this release without asking its owner."
+        text = "**No license is set**: others may not reuse this release without asking its owner."
     contact = f" Contact: {publication['contact']}." if publication["contact"] else ""
     place = f" Published at <{publication['url']}>." if publication["url"] else ""
     images = (
@@ -397,7 +400,7 @@ def alike_text(alike: Mapping[str, Any]) -> str:
         f"By their answers to {names} in `{alike['table']}`, the smallest group of participants "
         f"that nothing tells apart has {alike['k']:,} of {alike['participants']:,} (k = "
         f"{alike['k']}); {alike['unique']:,} {'is' if alike['unique'] == 1 else 'are'} alone in "
-        "theirs. Whoever knows these facts about a person could find their answers."
+        "theirs. Anybody who knows these facts about a person could find their answers."
     )
 
 

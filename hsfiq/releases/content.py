@@ -75,7 +75,7 @@ from hsfiq.text import count_text
 
 @dataclass(slots=True)
 class FormAnswers:
-    """The answers of a form that are in a release, and those that its rules dropped."""
+    """The answers of a form that a release has, and the answers that its rules dropped."""
 
     kept: list[Run] = field(default_factory=list)
     dropped: list[Run] = field(default_factory=list)

@@ -199,7 +199,7 @@ class Exclusion:
 
     question: QuestionRow
     broken: tuple[tuple[str, str], ...]
-    """The name of each rule, and the value that broke it."""
+    """The name of each rule that a question matched, and the value that matched it."""
 
     def row(self) -> dict[str, Any]:
         """Return the row of `exclusions`."""
@@ -231,7 +231,7 @@ class FunnelStep:
 
 @dataclass(frozen=True, slots=True)
 class Funnel:
-    """How many questions were assigned, and what each rule dropped of those that were left."""
+    """How many questions were assigned, and what each rule dropped of the rest."""
 
     n_assigned: int
     steps: tuple[FunnelStep, ...]
@@ -240,7 +240,7 @@ class Funnel:
 
 @dataclass(slots=True)
 class Count:
-    """How many questions a rule dropped, how many broke it, and whether what it needs is known."""
+    """How many questions a rule dropped and matched, and whether what it needs is known."""
 
     rule: Rule
     dropped: int = 0

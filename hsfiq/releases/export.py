@@ -338,7 +338,7 @@ class Recorder:
     """Records releases, each as soon as it is in its folder; called by `export_releases`.
 
     The audit log has `actor` as the one who exported them.
-    `unrecorded` has the names of those that could not be recorded, `reason` why; `forgotten` the
+    `unrecorded` has the names of the releases that were not recorded, `reason` why; `forgotten` the
     participants whose data were deleted while a release with their answers was written.
     """
 

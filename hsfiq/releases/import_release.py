@@ -165,7 +165,7 @@ def chosen_part(question: ExtraQuestion, number: float, value: str | None) -> in
 
 IN_PAIR = 2
 MOST_PAIRS = 500
-"""Of a query, for each question: those that no question is about are stored, too."""
+"""Of a query, for each question; other queries of the release are stored, too."""
 
 
 class Items:
@@ -257,7 +257,7 @@ class Items:
     # ------------------------------------------------------------------------------- sets and pairs
 
     def _add_pairs(self, release: ReleaseFolder) -> None:
-        """Store the pairs by their outside ids; those that no question is about have no sets.
+        """Store the pairs by their outside ids; a pair without a question has no sets.
 
         An outside id is the query's with the number among its pairs, so none may be left out.
         """
@@ -816,7 +816,7 @@ class StudyRestorer:
             self.restore_form(self.people[name], position, form, forms.get(form, ()))
 
     def restore_dropped_people(self) -> None:
-        """Store the participants of whom no question was kept, and whom the owner had excluded."""
+        """Store the excluded participants, none of whose questions were kept."""
         excluded: dict[str, bool] = {}
         for row in rows_of(self.release, "exclusions"):
             name = row["participant_id"]

@@ -112,7 +112,7 @@ def has_digit_and_letter(word: str) -> bool:
 
 # How many participants gave the same answers at the end, such as age and gender together.
 #
-# A participant whom nobody shares them with can be recognized by whoever knows these facts. The
+# A participant with unique answers can be recognized by anybody who knows these facts. The
 # smallest group is the k of k-anonymity (Sweeney 2002). Answers are compared as they are; free
 # texts are not compared.
 

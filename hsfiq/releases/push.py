@@ -59,7 +59,7 @@ def plan_upload(folder: Path, repo: str) -> Upload:
     if not licence:
         raise UnreadableInput(
             str(folder / MANIFEST),
-            "names no license, without which nobody may use the release",
+            "names no license: others may not reuse the release",
             "name it under [release] in study.toml, and export again",
         )
     names = [*manifest.get("files", {}), MANIFEST]

@@ -36,7 +36,7 @@ def newest_report(session: Session, study_id: int) -> Job | None:
 
 
 def forget_old_reports(session: Session, study_id: int) -> None:
-    """Forget the jobs of reports but the newest one and those that somebody has a link to."""
+    """Forget the jobs of reports, except the newest one and jobs with a shared link."""
     newest = newest_report(session, study_id)
     linked = select(SharedReport.job_id).where(SharedReport.study_id == study_id)
     session.execute(

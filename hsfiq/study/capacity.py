@@ -25,7 +25,7 @@ class Capacity:
     """How many participants there are forms for.
 
     `by_questions` counts them by their number of questions, checks included, `by_category` by
-    category ("" for mixed ones), and `unassigned` those that nobody has yet, by category.
+    category ("" for mixed ones), and `unassigned` the number of free ones, by category.
     """
 
     by_questions: Counter[int]

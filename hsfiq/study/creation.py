@@ -158,7 +158,8 @@ def missed_later(config: StudyConfig) -> list[str]:
     study, warnings = config.study, []
     if not config.release.licence:
         warnings.append(
-            "no license: nobody may reuse the published answers; set release.licence in study.toml"
+            "no license set: others may not reuse the published answers; "
+            "set release.licence in study.toml"
         )
     lacking = [name for name in ("institution", "contact", "ethics") if not getattr(study, name)]
     if lacking and not study.consent:
@@ -252,7 +253,7 @@ def require_usable_images(
 ) -> StudyImages:
     """The images of a hidden study, after decoding all of them; `BrokenImages` if any is broken.
 
-    `searched` are those that live retrievers may list.
+    `searched` are the images that live retrievers may list.
     """
 
     def track_going_on(names: Sequence[str]) -> Iterator[str]:

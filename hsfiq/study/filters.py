@@ -129,7 +129,7 @@ FILTERS = {
 
 
 def parse_filters(texts: Iterable[str], given: Filters | None = None) -> Filters:
-    """The filters with these names, beside those that are given.
+    """The given filters, and the filters with these names.
 
     >>> parse_filters(["unseen", "too-fast(seconds=2)"]).names()
     ['unseen', 'too-fast(seconds=2)']

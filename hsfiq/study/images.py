@@ -44,7 +44,7 @@ class BrokenImages(FileErrors):
         if len(broken) > LISTED:
             lines.append(f"and {len(broken) - LISTED:,} more")
         number = count_text(len(broken), "image file")
-        remedy = "replace or repair them; those that you delete count as missing images instead"
+        remedy = "replace or repair them; if you delete them, they count as missing images instead"
         super().__init__([*lines, f"{number} cannot be shown to participants; {remedy}"])
 
 

@@ -38,7 +38,7 @@ class Wording:
         image: about the level of an image.
         rank: above the ranks.
         query: about whether the query is well formed.
-        preference: before the names of the sets, of which one is chosen.
+        preference: before the names of the sets; one is chosen.
         tie: the choice of neither set.
         reference: above the reference image.
         text: above the query's text.

@@ -176,7 +176,7 @@ def texts_of(question: ExtraQuestion) -> dict[str, Any]:
 def translated_questionnaire(
     questionnaire: Questionnaire, texts: Mapping[str, Any]
 ) -> Questionnaire:
-    """The questions in a language, of whose file `texts` are; untranslated ones as they are."""
+    """The questions in the language of `texts`; untranslated questions stay as they are."""
     own = texts.get("questionnaire", {})
     return Questionnaire(
         note=own.get("note", questionnaire.note),
@@ -260,7 +260,7 @@ def fallback_warnings(fallbacks: Mapping[str, Sequence[str]], config: str) -> li
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 _CHOICES = re.compile(r"(^|\.)(anchors|relevance_levels\.\d|options)$")
-"""The keys of lists of which one is chosen."""
+"""The keys of lists of options."""
 
 LONGEST_TEXT = 2000
 

@@ -42,7 +42,7 @@ QUESTION_TEXT = re.compile(rf"({'|'.join(map(re.escape, QUESTION_LISTS))})\.\d+\
 """The keys of an extra question that may change; its name, its type and `required` may not."""
 
 UNPUBLISHED = "recruitment."
-"""Texts that releases leave out: whoever knows a completion code can claim the payment."""
+"""Texts that releases leave out: anybody with a completion code can claim the payment."""
 
 Texts = Mapping[str, Any]
 """The value of each editable key."""
@@ -50,7 +50,7 @@ Texts = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A key of which two configs have different values."""
+    """A key that has different values in two configs."""
 
     key: str
     before: Any

@@ -24,7 +24,7 @@ accounts = sa.table(
 
 
 def upgrade() -> None:
-    """Whoever is logged in logs in again."""
+    """All logins end."""
     op.create_table(
         "accounts",
         sa.Column("id", sa.Integer(), nullable=False),

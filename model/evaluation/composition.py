@@ -153,7 +153,7 @@ def gap_names(names: Mapping[str, object]) -> list[str]:
 
 
 def gaps_of(means: Mapping[str, float]) -> dict[str, float]:
-    """The gaps between means, without those that lack a mean or divide by 0."""
+    """The gaps between means; a gap without a mean, or divided by 0, is left out."""
     gaps = {}
     for name, both in means.items():
         first, at, k = name.partition("@")

@@ -152,7 +152,7 @@ class ListChecks:
 
 # Matching runs (files of ranked lists) to a benchmark: all of its queries and no others.
 #
-# Lists that would make figures wrong are refused; those that make them incomparable are noted.
+# Lists that would make figures wrong are refused; lists that make them incomparable are noted.
 
 _TRIPLET = re.compile(r"(?P<category>[\w-]+)\.(?P<split>[\w-]+)\.\d+")
 

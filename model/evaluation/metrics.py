@@ -384,7 +384,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-# The value of each query's list, of which a figure is the mean; and writing them to a file.
+# The values of each query's list, whose mean is a figure; and writing them to a file.
 #
 # Pure Python, without numpy.
 

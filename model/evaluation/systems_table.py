@@ -104,7 +104,7 @@ def title(column: str) -> str:
     return f"{part} {COLUMN_TITLES[kind]}{at}{k}".strip()
 
 
-# Published figures of systems, and whether a benchmark's data are those that they are of.
+# Published figures of systems, and whether a benchmark's data are the published ones.
 
 
 @dataclass(frozen=True, slots=True)

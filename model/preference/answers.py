@@ -119,7 +119,7 @@ def about_release(release: Path) -> dict[str, Any]:
 def with_images(
     questions: Sequence[Question], available: Collection[str]
 ) -> tuple[list[Question], list[str]]:
-    """The questions all of whose images are available, and the ids of the others."""
+    """The questions without missing images, and the ids of the others."""
     complete, incomplete = [], []
     for question in questions:
         if question.images.issubset(available):

@@ -62,7 +62,7 @@ class Backbone(FrozenEncoder, Protocol):
 
 
 class TwoTowers(Backbone, Protocol):
-    """Two encoders into one space, neither of whose vectors has length 1."""
+    """Two encoders into one space; their vectors are not normalized."""
 
     @property
     def image(self) -> nn.Module:

@@ -169,7 +169,7 @@ class ClipText(nn.Module):
         self.proj = nn.Linear(sizes.width, sizes.dim, bias=False)
 
     def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
-        """Encode [B, T] ids, of which `lengths` [B] are the text's, to [B, D]."""
+        """Encode [B, T] ids, whose first `lengths` [B] belong to the texts, to [B, D]."""
         # No token reads a later one, so those after the last change nothing.
         x = self.token_embedding(ids) + self.positional_embedding[: ids.shape[1]]  # [B, T, W]
         x = self.ln_final(self.transformer(x))  # [B, T, W]

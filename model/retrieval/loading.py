@@ -141,7 +141,7 @@ def build_towers(
 def build_directed_towers(
     recipe: SystemRecipe, weights: Path | None, start: Start
 ) -> DirectedTowers:
-    """Two encoders apart, of which that of texts takes a direction."""
+    """Two separate encoders; the text encoder takes a direction."""
     towers = build_towers(recipe, weights, start)
     if isinstance(towers, TinyTowers | Blip):
         return towers
@@ -151,7 +151,7 @@ def build_directed_towers(
 def build_cross_attention(
     recipe: SystemRecipe, weights: Path | None, start: Start
 ) -> CrossAttention:
-    """Two encoders, of which that of texts can read an image."""
+    """Two encoders; the text encoder can read an image."""
     towers = build_towers(recipe, weights, start, reads_images=True)
     if isinstance(towers, TinyTowers | BlipCrossAttention):
         return towers

@@ -231,7 +231,7 @@ class System(nn.Module, ABC):
         return name.startswith(tuple(f"backbone.{prefix}" for prefix in self.backbone.frozen))
 
     def stored_weights(self) -> dict[str, Tensor]:
-        """The weights that a checkpoint holds: all but those that image tokens depend on."""
+        """The weights that a checkpoint holds: all but the weights that make image tokens."""
         return {name: self.state_dict()[name] for name in self._stored_names()}
 
     def load(self, checkpoint: Checkpoint) -> None:

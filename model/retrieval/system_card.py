@@ -52,7 +52,7 @@ PAPERS: Final[Mapping[SystemName, str]] = {
     "covr-blip": "CoVR-BLIP (Ventura et al., AAAI 2024)",
     "sprc": "SPRC (Bai et al., ICLR 2024), built from the paper alone",
     "mapnet": (
-        "in the spirit of MAPNet (Shi et al., ICCV 2025), of which only a poster is public; what "
+        "in the spirit of MAPNet (Shi et al., ICCV 2025), with only a poster public; what "
         "the poster leaves open is a setting of the recipe, so this is no reproduction"
     ),
 }

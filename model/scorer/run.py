@@ -83,7 +83,7 @@ def judgements(checkpoint: Checkpoint) -> Iterator[str]:
 def data_and_figures(
     about: Mapping[str, Any], n_used: int, accuracy: str
 ) -> dict[str, Iterable[str]]:
-    """The data, of which `n_used` triplets trained, and the best epoch's figures.
+    """The data, the number of triplets used, and the best epoch's figures.
 
     `accuracy` says what the training's accuracy counts.
     """

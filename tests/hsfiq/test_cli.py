@@ -107,7 +107,7 @@ def test_text_results() -> None:
     ]
     assert "answered: 5\n" in hsfiq("study", "status").out
     *lines, warning = hsfiq("export", "--release", "hp", "--filter-invalid").out.splitlines()
-    assert "  warning: no license: nobody may use it" in warning
+    assert "  warning: no license set: others may not reuse this release" in warning
     assert lines == [
         "releases/hpfiq-hp-1.0.0: written",
         "  assigned                      5",

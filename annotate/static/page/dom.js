@@ -330,7 +330,7 @@ export function announce(text) {
   find(".live").textContent = `${text} ${find(".notice-text").textContent}`.trim();
 }
 
-// What questions are made of: sets of images, and groups of options of which one is chosen.
+// Parts of questions: sets of images, and groups of options with one choice.
 
 /**
  * A set's card: its name, its images, and the controls to judge it.

@@ -211,7 +211,7 @@ function chooseLanguage(language) {
 /** The messages that are shown. @type {MessageView[]} */
 let openMessage = [];
 
-/** Those that were closed here: a view may have been asked for before the server knew. */
+/** Messages that were closed here: a view may have been asked for before the server knew. */
 const closed = new Set();
 
 /** @param {MessageView[]} messages */

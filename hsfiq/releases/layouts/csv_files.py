@@ -2,7 +2,7 @@
 
 Nulls and empty texts are empty cells, lists are JSON, and times are ISO 8601. A text that a
 spreadsheet would take for a formula, or that begins with an apostrophe, has one more apostrophe
-in front; whoever removes one from each text that begins with one has the texts again.
+in front; removing one from each text that begins with one restores the texts.
 """
 
 from __future__ import annotations

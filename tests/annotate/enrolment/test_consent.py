@@ -198,7 +198,7 @@ def test_somebody_who_declined_can_take_part_after_all(visit: Visit) -> None:
     assert answer_until(client, "done")["answered"] == 4
 
 
-def test_whoever_declined_has_given_the_place_back(visit: Visit) -> None:
+def test_declining_gives_the_place_back(visit: Visit) -> None:
     """Nobody gets a place twice, and nobody comes back to a full study."""
     client, database = visit(recruitment={"participants": 1})
     begin(client, database)

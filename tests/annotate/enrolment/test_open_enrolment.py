@@ -144,7 +144,7 @@ def test_who_is_refused_reads_when_to_come_back(
     assert caplog.text.count("FORWARDED_ALLOW_IPS") == 1
     assert address not in caplog.text
     assert new_browser.post("/enrol", data=begin_form(new_browser)).status_code == 303
-    # Whoever has a place is not counted again.
+    # A participant with a place is not counted again.
     assert first.post("/enrol", data=begin_form(first)).status_code == 303
 
 

@@ -27,8 +27,8 @@ dataset = "small"
 
 
 MISSED = (
-    "hsfiq: warning: no license: nobody may reuse the published answers; set release.licence in "
-    "study.toml\n"
+    "hsfiq: warning: no license set: others may not reuse the published answers; "
+    "set release.licence in study.toml\n"
     "hsfiq: warning: the consent text names no institution, no contact, no ethics approval: set "
     "study.institution, study.contact, study.ethics in study.toml\n"
 )

@@ -28,7 +28,7 @@ CODES = {"completion_code": "C0DE", "failed_checks_code": "FA1L"}
 
 
 def study_with(database: Database, on_failure: str, limit: int, **codes: str) -> int:
-    """Two forms of three questions, the third repeats a pair: whoever prefers set 1 fails it."""
+    """Two forms of three questions, the third repeats a pair: preferring set 1 fails it."""
     return draw(
         database,
         make_queries(database),

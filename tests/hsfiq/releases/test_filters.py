@@ -172,7 +172,7 @@ def test_explain_prints_the_funnel_and_writes_nothing(tmp_path: Path) -> None:
         for name in ("assigned", "funnel", "kept", "split"):
             assert explanation[name] == release[name]
     text = hsfiq("export", "--explain", *chosen).out
-    for words in ("hpfiq-hp: nothing written", "straight-lining(run=2)", "broke it"):
+    for words in ("hpfiq-hp: nothing written", "straight-lining(run=2)", "matched"):
         assert words in text
 
 

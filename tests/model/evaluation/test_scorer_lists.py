@@ -361,7 +361,7 @@ def test_a_different_catalogue_is_noted(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(data, "GARMENTS", 40)
     other = catalogue_of(SMALL, {"name": "drawn", "n_train": 60, "sha256": "another"})
     assert other.notes == (
-        "the triplets differ from those that the scorer's training was validated on",
+        "the triplets differ from the triplets that the scorer's training was validated on",
     )
     other_data = catalogue_of(SMALL, {"name": "fashioniq", "n_train": 18_000, "sha256": "another"})
     assert other_data.notes == ()
