@@ -297,7 +297,7 @@ def copy(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The study.")],
     database: common.DatabaseOption = None,
 ) -> None:
-    """Make a draft like a study, without its participants, to run it again."""
+    """Copy a study as a draft, without its participants."""
     from hsfiq.actors import command_line
     from hsfiq.drafts import copy_study
 

@@ -136,8 +136,8 @@ def test_the_owners_pages_and_the_leaderboard_differ_too(themed: BrowserContext)
     looks = page.locator(".key").evaluate_all(f"(keys) => keys.map({LOOK})")
     assert len(set(looks)) == 4
     show('<a class="button" href="#">Begin</a>', "owner_pages.css")
-    width = "(button) => getComputedStyle(button).borderTopWidth"
-    assert page.locator(".button").evaluate(width) == "1px"
+    background = "(button) => getComputedStyle(button).backgroundColor"
+    assert page.locator(".button").evaluate(background) != "rgba(0, 0, 0, 0)"
     plot = '<div class="plot"><svg viewBox="0 0 9 9"><line class="whisker" x2="9"/></svg></div>'
     show(f"{plot}<p style='color: Canvas'></p>", "leaderboard.css")
     stroke = page.locator(".whisker").evaluate("(line) => getComputedStyle(line).stroke")

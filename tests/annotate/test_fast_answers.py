@@ -120,7 +120,8 @@ def disturb(database: Database, person: int, rng: Random) -> None:
         elif action == 1:
             participant.status = rng.choice(("active", "paused"))
         elif action == 2:
-            send_message(session, study, "Look twice.", to=None, now=datetime.now().astimezone())
+            text = f"Look twice, {rng.random()}."
+            send_message(session, study, text, to=None, now=datetime.now().astimezone())
         elif action == 3:
             read = session.scalars(select(MessageRecipient.message_id)).all()
             mark_seen(session, participant.id, read, datetime.now().astimezone())

@@ -147,7 +147,7 @@ def work_alone() -> None:
 @pytest.mark.slow
 def test_what_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def forked(work: str, url: str) -> Any:
-        printed = tmp_path / work
+        printed = tmp_path / f"{work}-{len([*tmp_path.iterdir()])}"
         process = Fork(work_alone, [work, url], printed, tmp_path / "errors")
         assert process.wait() == 0
         return json.loads(printed.read_text())

@@ -61,7 +61,7 @@ READING = {
     "/owner/image/{token}", "/owner/image/{token}/full", "/owner/files/{version}/{name}",
     *(f"/owner/study/{{study_id}}/{page}" for page in (
         "watch", "results", "history", "recruiting", "setup",
-        "report/{job_id}/{path:path}", "release/{file}", "pay.csv",
+        "report/{job_id}/{path:path}", "release/{file}", "pay.csv", "texts",
     )),
     *(f"/owner/draft/{{token}}/{page}" for page in (
         "images", "systems", "question", "design", "people", "launch", "study.toml",
@@ -74,7 +74,7 @@ ACTING = {
     "/owner/", "/owner/link/{token}", "/owner/draft/{token}/upload",
     "/owner/draft/{token}/links.csv",
     *(f"/owner/study/{{study_id}}/{page}" for page in (
-        "watch", "results", "history", "recruiting",
+        "watch", "results", "history", "recruiting", "texts",
     )),
     *(f"/owner/draft/{{token}}/{page}" for page in (
         "images", "systems", "question", "design", "people", "launch",

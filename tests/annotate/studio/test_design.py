@@ -194,8 +194,8 @@ def test_the_number_of_judges_follows_until_it_is_set(studio: StudioClient, data
     resize(studio, token, questions=20)
     assert size_in(studio, token) == (20, 20)
     resize(studio, token, overlap=3)
-    assert "Let it follow" in resize(studio, token, people=30)
-    assert "Let it follow" not in resize(studio, token, overlap="")
+    assert "Calculate it" in resize(studio, token, people=30)
+    assert "Calculate it" not in resize(studio, token, overlap="")
 
 
 def size_in(studio: StudioClient, token: str) -> tuple[int, int]:

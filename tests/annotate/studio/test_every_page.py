@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -123,13 +123,22 @@ def log_in(page: Page, url: str, name: str = "owner") -> None:
     expect(page.get_by_role("heading", level=1)).not_to_have_text("hsfiq studio")
 
 
+@pytest.fixture(scope="module")
+def login(site: Site, reused_context: BrowserContext) -> Sequence[Any]:
+    """The cookies of the owner."""
+    page = reused_context.new_page()
+    log_in(page, site.url)
+    page.close()
+    return reused_context.cookies(site.url)
+
+
 @pytest.fixture
-def page(site: Site, context: BrowserContext) -> Iterator[Page]:
+def page(login: Sequence[Any], context: BrowserContext) -> Iterator[Page]:
     """The page of the owner, in which no script may fail."""
     errors: list[str] = []
+    context.add_cookies(login)
     page = context.new_page()
     page.on("pageerror", lambda error: errors.append(str(error)))
-    log_in(page, site.url)
     yield page
     page.close()
     assert errors == []
@@ -209,11 +218,12 @@ UNMARKED = """() => {
 
 
 def assert_usable(page: Page) -> None:
-    """In light, dark and forced colours, on a wide and a narrow window, and by keyboard."""
+    """In light, dark and forced colours, each wide or narrow, and by keyboard."""
     assert page.locator("h1").count() == 1
     page.evaluate("document.querySelectorAll('main details').forEach((each) => each.open = true)")
-    looks = [(size, scheme) for scheme in ("light", "dark") for size in (WIDE, NARROW)]
-    found = [*faults(page, looks), *(f"forced {each}" for each in faults(page, looks, "active"))]
+    found = [*faults(page, [(WIDE, "light"), (NARROW, "dark")])]
+    forced = faults(page, [(NARROW, "light"), (WIDE, "dark")], "active")
+    found += [f"forced {fault}" for fault in forced]
     assert found == [], "\n".join(found)
     assert is_narrow(page)
     page.keyboard.press("Tab")
@@ -232,7 +242,7 @@ def tab_to(page: Page, role: Any, name: str) -> None:
 
 
 def choose(page: Page, *paths: Path) -> None:
-    page.wait_for_load_state()
+    page.wait_for_load_state("networkidle")
     tab_to(page, "button", "Choose files")
     with page.expect_file_chooser() as chooser:
         page.keyboard.press("Enter")

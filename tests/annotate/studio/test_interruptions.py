@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Iterator
 from os import urandom
 from pathlib import Path
@@ -12,7 +13,9 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, Route, expect
 from sqlalchemy import func, select
 
-from hsfiq.db.studio_tables import Draft, DraftChange
+from hsfiq.collect.participants import by_token
+from hsfiq.db.studio_tables import Draft, DraftChange, Job
+from hsfiq.db.tables import Participant, Study
 from hsfiq.drafts import Content
 from hsfiq.uploads import uploads_of
 from tests.annotate.studio.interrupting import (
@@ -63,7 +66,10 @@ FIELDS = {
     ),
     "authors": Field("people", '[data-save="release.authors"]', "A\nB", '["A", "B"]'),
 }
-each_field = pytest.mark.parametrize("field", FIELDS.values(), ids=FIELDS)
+ONE_OF_EACH_STEP = ("name of a system", "anchor", "people", "contact")
+each_field = pytest.mark.parametrize(
+    "field", [FIELDS[name] for name in ONE_OF_EACH_STEP], ids=ONE_OF_EACH_STEP
+)
 
 
 def with_all_fields(content: Content) -> Content:
@@ -302,3 +308,60 @@ def test_two_tabs_that_send_the_same_file_bring_it_once(
         expect(page.get_by_role("button", name="Replace noisy.zip")).to_be_visible()
     names = [file.name for file in server.content(token).files]
     assert (names.count("noisy.zip"), uploads_of(server.folder_of(token))) == (1, [])
+
+
+# --------------------------------------------------------------------------------------- launch
+
+
+def launches(server: KillableServer, token: str) -> list[str]:
+    of_draft = select(Job.state).join(Draft, Job.draft_id == Draft.id).where(Draft.token == token)
+    with server.database.reading() as session:
+        return list(session.scalars(of_draft.where(Job.kind == "launch").order_by(Job.id)))
+
+
+def test_a_study_is_opened_once_and_its_links_are_made_once(
+    context: BrowserContext, server: KillableServer
+) -> None:
+    logged_in(context, server)
+    token = server.new_draft()
+    page, other = (at(context, step_of(server, token, "launch")) for _ in range(2))
+    page.get_by_role("button", name="Open the study").dblclick()
+    page.reload()
+    other.reload()
+    other.get_by_role("button", name="Take it back").click()
+    expect(other.locator("#said")).to_contain_text("Taken back")
+    expect(page.get_by_role("button", name="Open the study")).to_be_visible()
+    assert launches(server, token) == ["stopped"]
+    lose_reply(page, server)
+    page.get_by_role("button", name="Open the study").click()
+    expect(page.locator("#said")).to_contain_text(LOST)
+    server.start()
+    other.get_by_role("button", name="Open the study").click()
+    expect(page.get_by_role("heading", name="The study is open to people")).to_be_visible()
+    assert launches(server, token) == ["stopped", "done"]
+    name = str(server.content(token).value("study.name"))
+    assert count(server, Study, Study.name == name) == 1
+    make_links(at(context, step_of(server, token, "people")), server)
+
+
+def make_links(page: Page, server: KillableServer) -> None:
+    button = page.get_by_role("button", name="Make links and download them")
+    page.locator("input[name=count]").fill("3")
+    lose_reply(page, server)
+    button.click()
+    expect(page.locator("#said")).to_contain_text(LOST)
+    server.start()
+    page.reload(wait_until="networkidle")
+    expect(page.get_by_text("3 links have not been used yet")).to_be_visible()
+    with page.expect_download() as saved:
+        button.click()
+    rows = list(csv.DictReader(saved.value.path().read_text(encoding="utf-8").splitlines()))
+    assert len(rows) == count(server, Participant) == 3
+    with server.database.reading() as session:
+        for row in rows:
+            person = by_token(session, row["link"].rpartition("/")[2])
+            assert person is not None
+            assert person.name == row["participant"]
+    with page.expect_download():
+        button.click()
+    assert count(server, Participant) == 4

@@ -39,7 +39,7 @@ PLAN = {"question": "systems", "pair": ["mine", "nobody"]}
 
 
 @pytest.mark.parametrize(
-    ("values", "said", "place"),
+    ("values", "said", "step"),
     [
         ({"checks.gold": 1}, GOLD, "design"),
         ({"checks.gold": 1, "design.questions_per_form": 6}, GOLD, "design"),
@@ -81,11 +81,11 @@ PLAN = {"question": "systems", "pair": ["mine", "nobody"]}
     ],
 )
 def test_what_blocks_the_launch_is_said_with_a_link(
-    studio: StudioClient, values: Mapping[str, Any], said: str, place: str
+    studio: StudioClient, values: Mapping[str, Any], said: str, step: str
 ) -> None:
     token = filled(studio, values)
     lines = missing(studio, token)
-    assert [address for text, address in lines if said in text] == [place]
+    assert [address for text, address in lines if said in text] == [step]
     assert not [text for text, _ in lines if re.search(r"[a-z]+_[a-z]+|\b[a-z]+\.[a-z]+\b", text)]
     assert len(lines) < 3
     assert studio.act(f"draft/{token}/launch", "open").status_code == 422

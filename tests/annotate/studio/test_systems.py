@@ -50,7 +50,7 @@ def test_an_empty_draft_says_what_is_needed(studio: StudioClient) -> None:
 def test_systems_with_all_lists_have_no_remarks(studio: StudioClient, token: str) -> None:
     text = page(studio, token)
     assert text.count("6 of 6</td>") == 2
-    assert "6 of 6 have a list of every system." in text
+    assert "6 of 6 have a list from every system." in text
     assert "2 systems</small>" in text
     assert "wanted image, where known" in text
     assert 'class="ph wanted"' in text
@@ -72,7 +72,7 @@ def test_gaps_short_lists_and_absent_images_are_said(studio: StudioClient, token
     assert "1 image is not there: not-there." in text
     assert "1 list is for a query that is not there: other." in text
     assert "2 systems, images are missing" in text
-    assert "5 of 6 have a list of every system." in text
+    assert "5 of 6 have a list from every system." in text
     assert "no list for q05" in page(studio, token, "?page=1")
 
 
@@ -134,7 +134,7 @@ def test_a_system_is_removed_and_brought_back(studio: StudioClient, token: str) 
     assert "1 system, 2 are needed" in removed["page"]
     assert studio.draft(token).content.file("mine.json") is None
     assert studio.act(path, "undo").status_code == 200
-    assert "6 of 6 have a list of every system." in page(studio, token)
+    assert "6 of 6 have a list from every system." in page(studio, token)
     assert studio.act(path, "remove-system", key="../mine.json/mine").status_code == 422
 
 

@@ -75,7 +75,7 @@ def test_quiet_commands_print_no_notes(
 ) -> None:
     """The option may stand anywhere, and lasts for one command."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("hsfiq.cli.common.newest_hp_release", lambda: tmp_path)
+    monkeypatch.setattr("hsfiq.cli.analyze.newest_hp_release", lambda: tmp_path)
     notes = []
     for words in (["analyze", option], [option, "analyze"], ["analyze"]):
         assert run(words) == 2
