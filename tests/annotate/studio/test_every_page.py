@@ -280,8 +280,6 @@ def test_a_study_is_set_up_with_the_keyboard(
         go_on(page, "Design")
         tab_to(page, "slider", "People")
         page.keyboard.press("Home")
-        tab_to(page, "checkbox", "One question with an obvious answer")
-        page.keyboard.press("Space")
         go_on(page, "People and consent")
         for field in ("Institution", "Contact for questions", "Ethics approval"):
             tab_to(page, "textbox", field)

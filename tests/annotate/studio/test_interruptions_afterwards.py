@@ -8,19 +8,15 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 from sqlalchemy import func, select
 
-from benchmarks.browsing import wait_until
-from hsfiq.db.studio_tables import AnswerNote, Job, SharedReport, Unblinding
-from hsfiq.db.tables import Message, Payment, Study
+from hsfiq.db.tables import Message, Payment
 from tests.annotate.owner.studies_in_progress import watched_study
 from tests.annotate.served_studies import Place
 from tests.annotate.studio.interrupting import (
-    LONGEST_SECONDS,
     KillableServer,
     at,
     keep_as_it_is,
     logged_in,
     lose_reply,
-    unfold,
 )
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -61,27 +57,6 @@ def watch(context: BrowserContext, server: KillableServer, query: str = "") -> P
     return page
 
 
-def test_notes_are_kept_while_they_are_written_and_are_made_once(
-    context: BrowserContext, server: KillableServer
-) -> None:
-    logged_in(context, server)
-    page = watch(context, server, "?person=p1")
-    note = page.locator('form[data-act="note"][data-about="p1"] textarea')
-    note.fill("Looks at every image")
-    note.blur()
-    with page.expect_response(page.url):
-        pass  # the page refreshes itself
-    expect(note).to_have_value("Looks at every image")
-    page.reload(wait_until="networkidle")
-    expect(note).to_have_value("Looks at every image")
-    unfold(page)
-    without_reply(page, 'form[data-act="note"][data-about="p1"] button')
-    assert rows(server, AnswerNote) == 1
-    expect(note).to_have_value("")
-    page.reload(wait_until="networkidle")
-    expect(note).to_have_value("")
-
-
 def test_a_decision_is_made_once(context: BrowserContext, server: KillableServer) -> None:
     logged_in(context, server)
     page = watch(context, server, "?person=p1")
@@ -99,48 +74,3 @@ def test_a_decision_is_made_once(context: BrowserContext, server: KillableServer
     page = watch(context, server, "?person=p1")
     without_reply(page, '[data-act="undecide"]')
     assert rows(server, Payment) == 1
-
-
-def test_results_are_shown_and_the_study_is_closed_once(
-    context: BrowserContext, server: KillableServer
-) -> None:
-    logged_in(context, server)
-    page = watch(context, server)
-    without_reply(page, '[data-act="unblind"]')
-    assert rows(server, Unblinding) == 1
-    without_reply(page, '[data-act="status"][data-to="close"]', server)
-    with server.database.reading() as session:
-        assert session.scalars(select(Study.status)).all() == ["closed"]
-
-
-def jobs(server: KillableServer, kind: str) -> list[str]:
-    with server.database.reading() as session:
-        return list(session.scalars(select(Job.state).where(Job.kind == kind)))
-
-
-def test_a_report_its_link_and_a_release_are_made_once(
-    context: BrowserContext, server: KillableServer
-) -> None:
-    logged_in(context, server)
-    page = at(context, f"{server.address}/study/1/results")
-    page.locator('[data-act="compute"]').dblclick()
-    wait_until(lambda: jobs(server, "report") == ["running"], "the report", LONGEST_SECONDS)
-    server.kill()
-    server.start()
-    expect(page.get_by_role("link", name="Whole report")).to_be_visible()
-    assert jobs(server, "report") == ["done"]
-    without_reply(page, '[data-act="share"]', server)
-    expect(page.locator("#said")).to_contain_text("Copy the link now")
-    assert rows(server, SharedReport) == 1
-    assert context.request.get(page.locator("#new-link").input_value()).status == 200
-    page.reload(wait_until="networkidle")
-    assert rows(server, SharedReport) == 1
-    lose_reply(page, server)
-    page.locator('form[data-act="make"] button.primary').click()
-    expect(page.locator("#said")).to_contain_text(LOST)
-    server.start()
-    page.reload()
-    wait_until(lambda: jobs(server, "release") == ["done"], "the release", LONGEST_SECONDS)
-    expect(page.get_by_role("link", name="zip").first).to_be_visible()
-    folders = {path.parent for path in server.folder.rglob("manifest.json")}
-    assert len({path.name.rpartition("-")[2] for path in folders}) == 1

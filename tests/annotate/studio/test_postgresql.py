@@ -383,18 +383,18 @@ def test_a_user_who_may_only_read_is_told_so(studio: StudioClient, place: Place)
         connection.exec_driver_sql(f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}")
     limited = make_url(place.url).set(query={"options": f"-c role={role}"})
     try:
-        reading = open_database(limited.render_as_string(hide_password=False))
-        app = build_app(reading)
-        reader = StudioClient(browser_of(app), studio.database, app)
-        reader.client.cookies.update(studio.client.cookies)
-        assert reader.get(f"draft/{token}/question").status_code == 200
-        refused = reader.save(token, "question", "study.title", "Ours")
-        assert refused.status_code == 503
-        assert "the database's user may not do this" in refused.text
-        with studio.database.writing() as session:
-            add_job(session, OWNER, "report", "A report", [["--version"]])
-        with pytest.raises(Unavailable):
-            Worker(reading, Event()).next_job()
+        with closing(open_database(limited.render_as_string(hide_password=False))) as reading:
+            app = build_app(reading)
+            reader = StudioClient(browser_of(app), studio.database, app)
+            reader.client.cookies.update(studio.client.cookies)
+            assert reader.get(f"draft/{token}/question").status_code == 200
+            refused = reader.save(token, "question", "study.title", "Ours")
+            assert refused.status_code == 503
+            assert "the database's user may not do this" in refused.text
+            with studio.database.writing() as session:
+                add_job(session, OWNER, "report", "A report", [["--version"]])
+            with pytest.raises(Unavailable):
+                Worker(reading, Event()).next_job()
     finally:
         with studio.database.engine.begin() as connection:
             connection.exec_driver_sql(f"DROP OWNED BY {role}")
