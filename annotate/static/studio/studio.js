@@ -77,7 +77,14 @@ const isReply = (/** @type {Response | null} */ response) =>
   response !== null && response.status !== 401 && response.status < 500;
 
 /** Sends an act. Resolves to what was refused, or to null once it is done. */
-export async function act(/** @type {Record<string, unknown>} */ sent, address = location.href) {
+export const act = (/** @type {Record<string, unknown>} */ sent, address = location.href) =>
+  sendAct(sent, address, () => {});
+
+/** Sends an act; once it is done, calls `before` before its reply is shown. */
+async function sendAct(
+  /** @type {Record<string, unknown>} */ sent, /** @type {string} */ address,
+  /** @type {() => void} */ before,
+) {
   const isSaved = "seen" in sent;
   const headers = { "Content-Type": "application/json", Accept: "application/json" };
   const response = await post(address, JSON.stringify(isSaved ? sent : withKey(sent)), headers);
@@ -85,6 +92,7 @@ export async function act(/** @type {Record<string, unknown>} */ sent, address =
   if (!response || !reply || !isReply(response)) return lost(isSaved, reply?.error);
   if (!isSaved) forgetKey(sent.act);
   if (!response.ok) return refused(/** @type {Refusal} */ (reply), isSaved, response.status);
+  before();
   return done(/** @type {Reply} */ (reply), address);
 }
 
@@ -355,12 +363,26 @@ async function perform(/** @type {HTMLElement} */ element) {
   element.dataset.busy = "1";
   try {
     if (!await saveAll()) { lost(false, words().unsaved); return; }
-    const sent = { ...await given(element), revision: revision() }, file = element.dataset.file;
-    const refusal = await (file ? download(file, sent) : act(sent));
-    if (refusal === null && element instanceof HTMLFormElement) reset(element);
+    const sent = { ...await given(element), revision: revision() };
+    await (element instanceof HTMLFormElement ? sendForm(element, sent) : sendOf(element, sent, () => {}));
   } finally {
     delete element.dataset.busy;
   }
+}
+
+const sendOf = (
+  /** @type {HTMLElement} */ element, /** @type {Record<string, unknown>} */ sent,
+  /** @type {() => void} */ before,
+) => element.dataset.file ? download(element.dataset.file, sent) : sendAct(sent, location.href, before);
+
+/** Sends a form, which is then empty. */
+async function sendForm(
+  /** @type {HTMLFormElement} */ form, /** @type {Record<string, unknown>} */ sent,
+) {
+  const texts = typedIn(form), forgetTexts = () => localStorage.removeItem(texts);
+  if (await sendOf(form, sent, forgetTexts) !== null) return;
+  forgetTexts();
+  if (form.isConnected && !isLeaving) form.reset();
 }
 
 /** Saves what is typed in fields; false if that cannot be sent now. */
@@ -415,11 +437,6 @@ function showTyped() {
       each.closest("details")?.setAttribute("open", "");
     }
   }
-}
-
-function reset(/** @type {HTMLFormElement} */ form) {
-  localStorage.removeItem(typedIn(form));
-  if (form.isConnected && !isLeaving) form.reset();
 }
 
 document.addEventListener("click", (event) => {

@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 from sqlalchemy import func, select
 
+from hsfiq.db.studio_tables import AnswerNote
 from hsfiq.db.tables import Message, Payment
 from tests.annotate.owner.studies_in_progress import watched_study
 from tests.annotate.served_studies import Place
@@ -17,6 +18,7 @@ from tests.annotate.studio.interrupting import (
     keep_as_it_is,
     logged_in,
     lose_reply,
+    unfold,
 )
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -55,6 +57,27 @@ def watch(context: BrowserContext, server: KillableServer, query: str = "") -> P
     page = at(context, f"{server.address}/study/1/watch{query}")
     page.on("dialog", lambda dialog: dialog.accept())
     return page
+
+
+def test_notes_are_kept_while_they_are_written_and_are_made_once(
+    context: BrowserContext, server: KillableServer
+) -> None:
+    logged_in(context, server)
+    page = watch(context, server, "?person=p1")
+    note = page.locator('form[data-act="note"][data-about="p1"] textarea')
+    note.fill("Looks at every image")
+    note.blur()
+    with page.expect_response(page.url):
+        pass  # the page refreshes itself
+    expect(note).to_have_value("Looks at every image")
+    page.reload(wait_until="networkidle")
+    expect(note).to_have_value("Looks at every image")
+    unfold(page)
+    without_reply(page, 'form[data-act="note"][data-about="p1"] button')
+    assert rows(server, AnswerNote) == 1
+    expect(note).to_have_value("")
+    page.reload(wait_until="networkidle")
+    expect(note).to_have_value("")
 
 
 def test_a_decision_is_made_once(context: BrowserContext, server: KillableServer) -> None:
