@@ -22,7 +22,7 @@ from hsfiq.annotate.payloads import DRAFT_UPLOAD
 from hsfiq.annotate.studio.setup import Setup, Step, Summary, setup_of
 from hsfiq.annotate.studio.shell import Said, Studio, desk_of
 from hsfiq.db.source_tables import Dataset, Triplet
-from hsfiq.drafts import Content, QueryTable, image_root, images_of
+from hsfiq.drafts import Content, QueryTable, find_draft, image_root, images_of
 from hsfiq.errors import HsfiqError, Refused
 from hsfiq.images.folder import UnknownName
 from hsfiq.readers.own_queries import COLUMNS, WrongRow, row_number
@@ -91,13 +91,21 @@ def view(setup: Setup) -> Mapping[str, object]:
 
 
 def uploading(setup: Setup) -> dict[str, object]:
-    """What `studio_upload.html` shows; files that are complete are put in place."""
+    """What `studio_upload.html` shows; files that are complete are put in place.
+
+    The page `is_behind` if the draft has changed since it was read: a file that was put in place
+    meanwhile is no upload any more, and not in the draft as it was read.
+    """
     folder = setup.draft.folder
     for upload in uploads_of(folder):
         if upload.is_complete:
             settle(setup, upload, patience=0.05)
+    uploads = uploads_of(folder)
+    with setup.desk.database.reading() as session:
+        current = find_draft(session, setup.draft.token).revision
     return {
-        "uploads": uploads_of(folder),
+        "uploads": uploads,
+        "is_behind": current != setup.draft.revision,
         "most_files": MOST_FILES,
         "most_gb": MOST_BYTES // 10**9,
         "largest_mb": LARGEST_IMAGE // 10**6,

@@ -294,6 +294,22 @@ def test_an_upload_goes_on_after_a_kill_a_reload_and_back(
     assert received() == 0
 
 
+def test_two_tabs_that_send_the_same_file_bring_it_once(
+    context: BrowserContext, server: KillableServer, tmp_path: Path
+) -> None:
+    logged_in(context, server)
+    archive = tmp_path / "noisy.zip"
+    archive.write_bytes(NOISY)
+    token = server.new_draft()
+    tabs = [at(context, step_of(server, token, "images")) for _ in range(2)]
+    for page in tabs:
+        page.set_input_files(FILES, archive)
+    for page in tabs:
+        expect(page.get_by_role("button", name="Replace noisy.zip")).to_be_visible()
+    names = [file.name for file in server.content(token).files]
+    assert (names.count("noisy.zip"), uploads_of(server.folder_of(token))) == (1, [])
+
+
 # --------------------------------------------------------------------------------------- launch
 
 

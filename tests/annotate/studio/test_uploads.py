@@ -18,9 +18,11 @@ import pytest
 
 from hsfiq import uploads
 from hsfiq.actors import OWNER, Role
+from hsfiq.annotate.studio import images
+from hsfiq.annotate.studio.setup import Setup
 from hsfiq.collect.studies import list_studies
 from hsfiq.drafts import Content, DraftFile, draw, image_root, images_of
-from hsfiq.uploads import NEITHER, RESERVE, TOO_LARGE, TOO_MANY, uploads_of
+from hsfiq.uploads import NEITHER, RESERVE, TOO_LARGE, TOO_MANY, Upload, uploads_of
 from tests.annotate.owner.studies_in_progress import add_account, log_in
 from tests.annotate.served_studies import browser_of
 from tests.annotate.studio.conftest import StudioClient, fill
@@ -390,3 +392,21 @@ def test_images_of_two_uploads_are_put_together_by_two_processes(tmp_path: Path)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Path, "rename", faster)
         assert image_root(content, tmp_path) == whole
+
+
+def test_a_page_made_while_a_file_is_put_in_place_asks_for_itself_again(
+    studio: StudioClient, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its draft was read before the file was in place, and its uploads afterwards."""
+    settle = images.settle
+    monkeypatch.setattr(images, "settle", lambda *_, **__: None)
+    assert send_part(studio, token, "a.zip", len(ZIP), 0, ZIP).status_code == 200
+
+    def settle_at_once(setup: Setup, upload: Upload, **_: float) -> None:
+        settle(setup, upload, patience=60)
+
+    monkeypatch.setattr(images, "settle", settle_at_once)
+    page = studio.get(f"draft/{token}/images").text
+    assert ("All can be shown" in page, 'data-refresh="1"' in page) == (False, True)
+    page = studio.get(f"draft/{token}/images").text
+    assert ("All can be shown" in page, 'data-refresh="1"' in page) == (True, False)
