@@ -300,9 +300,11 @@ def latest(submissions: Sequence[prolific_api.Submission]) -> dict[str, prolific
 
 
 def people_of(session: Session, study: Study) -> dict[str, Participant]:
-    """The participants who came from Prolific, by the platform's id of the person."""
-    people = select(Participant).where(
-        Participant.study_id == study.id, Participant.source == "prolific"
+    """The participants who came from Prolific, by the platform's id, in order of enrolment."""
+    people = (
+        select(Participant)
+        .where(Participant.study_id == study.id, Participant.source == "prolific")
+        .order_by(Participant.id)
     )
     return {each.external_id: each for each in session.scalars(people) if each.external_id}
 

@@ -142,6 +142,8 @@ class Planner:
                 (each.participant_id, each.kind): each
                 for each in session.scalars(payments.where(Participant.study_id == study.id))
             }
+        # A payment that is made while the submissions are read may be missing from them.
+        self._read_at = datetime.now(UTC)
         self.reply: StudyReply = at.client.study(platform_id)
         submissions = at.client.submissions(platform_id)
         self._last = latest(submissions)
@@ -190,7 +192,7 @@ class Planner:
         was_sent = known is not None and known.state == "sent"
         if known is not None and known.sent_at is not None and was_sent:
             until = known.sent_at + self._wait
-            if datetime.now(UTC) < until:
+            if self._read_at < until:
                 self.plan.waiting += 1
                 self.plan.waiting_until = max(until, self.plan.waiting_until or until)
                 return

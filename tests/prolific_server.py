@@ -1,13 +1,14 @@
 """A server that stands for Prolific: the documented requests, with a ledger of what is paid.
 
 It refuses requests for a while (429), fails (503), or does what is asked and then ends the
-connection without an answer, as often as it is told. Bonuses are paid some time after they are
-accepted, and twice if that is asked for twice.
+connection without an answer, as often as it is told. Bonuses are paid by the first request that
+comes some time after they are accepted, and twice if that is asked for twice.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 import threading
 import time
@@ -39,6 +40,7 @@ class FakeProlific:
     lists_bonuses: bool = False
     holds: bool = False
     held: list[str] = field(default_factory=list)
+    accepted: list[tuple[float, str]] = field(default_factory=list)
     rng: Random = field(default_factory=lambda: Random(1))
     forced: list[tuple[str, str]] = field(default_factory=list)
     studies: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -69,7 +71,9 @@ class FakeProlific:
         return [request for request in self.requests if request[0] != "GET"]
 
     def paid(self, kind: str) -> Counter[str]:
+        """How often each submission was paid, including the bonuses that were accepted."""
         with self.lock:
+            self.pay_accepted(before=math.inf)
             return Counter(submission for paid, submission, _ in self.ledger if paid == kind)
 
     def fault(self, method: str, path: str) -> str:
@@ -161,14 +165,18 @@ class FakeProlific:
         if self.holds:
             self.held.append(bulk)
         else:
-            threading.Timer(LATER_SECONDS, self.pay_later, (bulk,)).start()
+            self.accepted.append((time.monotonic(), bulk))
         return 202, f"Bulk bonus payment with ID {bulk} is being processed asynchronously."
 
+    def pay_accepted(self, before: float) -> None:
+        for bulk in [bulk for accepted, bulk in self.accepted if accepted < before]:
+            self.pay_later(bulk)
+        self.accepted = [each for each in self.accepted if each[0] >= before]
+
     def pay_later(self, bulk: str) -> None:
-        with self.lock:
-            for submission, cents in self.bulks[bulk]:
-                self.submissions[submission]["bonus_payments"].append(cents)
-                self.ledger.append(("bonus", submission, cents))
+        for submission, cents in self.bulks[bulk]:
+            self.submissions[submission]["bonus_payments"].append(cents)
+            self.ledger.append(("bonus", submission, cents))
 
 
 ROUTES = {
@@ -204,6 +212,7 @@ def prolific_server(**settings: Any) -> Iterator[FakeProlific]:
             query = {name: values[0] for name, values in parse_qs(parts.query).items()}
             time.sleep(fake.seconds)
             with fake.lock:
+                fake.pay_accepted(before=time.monotonic() - LATER_SECONDS)
                 fake.requests.append((self.command, path))
                 fault = fake.fault(self.command, path)
                 if self.headers.get("Authorization") != f"Token {TOKEN}":

@@ -22,7 +22,7 @@ from hsfiq.study.config import Checks
 from hsfiq.study.recruiting import Recruitment
 from tests.hsfiq.samples import CommandResult, hsfiq, on_sqlite
 from tests.processes import start_command
-from tests.prolific_server import LATER_SECONDS, STUDY, TOKEN, FakeProlific, prolific_server
+from tests.prolific_server import STUDY, TOKEN, FakeProlific, prolific_server
 from tests.studies import GOOD, NOW, SMALL, Seat, draw, make_queries, pair_answer
 
 TIE = pair_answer(3, 3, 0)
@@ -188,7 +188,6 @@ def test_a_bonus_without_an_answer_is_sent_again_only_if_it_was_not_paid(
     last = command(*BONUS, "--yes", "--wait", "0.01", "--json")
     assert (last.code, last.result["sent_before"]) == (0, 0 if arrives else 1)
     assert len(prolific.bulks) == (1 if arrives else 2)
-    time.sleep(2 * LATER_SECONDS)
     assert prolific.paid("bonus") == {"s-approved": 1}
     assert audited(database) == [("prolific.bonus", "p4: 0.30 GBP")] * (1 if arrives else 2)
     assert study
@@ -208,7 +207,6 @@ def test_what_is_refused_is_sent_again(
     assert "with 429" in command(*BONUS, "--yes").err
     assert payments(database) == [("p4", "bonus", 30, "recorded")]
     assert command(*BONUS, "--yes").code == 0
-    time.sleep(2 * LATER_SECONDS)
     assert prolific.paid("bonus") == {"s-approved": 1}
     # A submission that Prolific cannot approve holds up nobody else.
     prolific.forced += [("s-careful/transition", "503")] * 6
@@ -295,7 +293,6 @@ def test_everybody_is_paid_exactly_once_though_requests_fail_and_processes_are_k
             time.sleep(1)
         else:
             pytest.fail(log.read_text())
-    time.sleep(2 * LATER_SECONDS)
     everybody = {f"s-{number:024x}": 1 for number in range(N)}
     assert prolific.paid("approve") == everybody
     assert prolific.paid("bonus") == everybody

@@ -48,7 +48,7 @@ from tests.annotate.owner.studies_in_progress import (
 )
 from tests.annotate.served_studies import Place, ReusedStudy, browser_of, make_study
 from tests.hsfiq.samples import hsfiq
-from tests.prolific_server import LATER_SECONDS, STUDY, TOKEN, FakeProlific, prolific_server
+from tests.prolific_server import STUDY, TOKEN, FakeProlific, prolific_server
 from tests.studies import pair_answer
 
 LONG = (
@@ -351,7 +351,6 @@ def test_prolific_is_told_later_and_once(
     assert "Prolific is told in 10 minutes" in owner.get(f"{WATCH}?person=p1").text
     assert Worker(study, Event()).next_job() is None  # not yet
     run_jobs(study)
-    time.sleep(2 * LATER_SECONDS)
     assert prolific.ledger == [("approve", "s-person-1", 450), ("bonus", "s-person-1", 50)]
     assert payments(study) == [
         ("p1", "approve", 450, "confirmed"), ("p1", "bonus", 50, "confirmed"),
@@ -360,7 +359,6 @@ def test_prolific_is_told_later_and_once(
         session.scalars(select(Job)).one().state = "waiting"
         session.scalars(select(Job)).one().step = 0
     run_jobs(study)
-    time.sleep(2 * LATER_SECONDS)
     assert len(prolific.ledger) == 2
     page = owner.get(f"{WATCH}?person=p1").text
     assert "Paid on Prolific: £5.00." in page
