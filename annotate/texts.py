@@ -30,7 +30,6 @@ from hsfiq.study.config import (
     StudyConfig,
     Translation,
     n_sets_of,
-    names_sets,
     query_form,
     shows_garments,
 )
@@ -92,7 +91,8 @@ def texts_in(
     come first, then those in `[study]`, then the standard ones in the language or in English.
     """
     own = config.study.translations.get(language, Translation())
-    worded = languages.worded_texts(language, form, kind, own.texts)
+    instrument = config.study.instrument
+    worded = languages.worded_texts(language, form, kind, own.texts, instrument)
     # Words for all languages come before the standard ones, and after those of this language.
     page = languages.overlaid(worded["page"], page_texts(config.wording))
     page = languages.overlaid(page, own.texts.get("page", {}))
@@ -198,6 +198,7 @@ def standard_guidelines(
         set_names=plain(names),
         page=plain(page),
         words=plain(asdict(config.wording)),
+        instrument=config.study.instrument,
         levels=str(design.levels),
         ties=design.preference_ties,
         reason_every=design.reason_every,
@@ -221,7 +222,7 @@ def plain(texts: Any) -> Any:
 
 def set_names(config: StudyConfig, usual: Mapping[str, str]) -> tuple[str, ...]:
     """The names of the sets on the page, in the order shown; `usual` are those of its kind."""
-    if names_sets(config):
+    if config.study.set_names:
         return config.study.set_names
     n_live = KINDS[config.design.kind].n_live
     n_sets = n_live if n_live > 1 else n_sets_of(config.design)

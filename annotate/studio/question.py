@@ -27,7 +27,7 @@ from hsfiq.drafts import Content, preview_file
 from hsfiq.errors import HsfiqError, Refused
 from hsfiq.kinds import KINDS
 from hsfiq.kinds.query import VERDICTS
-from hsfiq.study.config import SET_NAMES, QueryForm, n_sets_of
+from hsfiq.study.config import QueryForm, n_sets_of
 from hsfiq.study.config_file import OPTIONS
 from hsfiq.study.instrument import EXTRA_TYPES, OF_OPTIONS, PAGE_TEXTS
 from hsfiq.study.languages import (
@@ -110,7 +110,7 @@ def unready(setup: Setup) -> tuple[str, str] | None:
 def standard(setup: Setup) -> Mapping[str, Any]:
     """The app's texts of the question page by the keys of `[wording]`, and the names of sets."""
     config = setup.config
-    usual = replace(config, study=replace(config.study, set_names=SET_NAMES))
+    usual = replace(config, study=replace(config.study, set_names=()))
     texts = app_texts(setup)
     page = texts["page"]
     return {
@@ -124,7 +124,8 @@ def standard(setup: Setup) -> Mapping[str, Any]:
 def app_texts(setup: Setup) -> dict[str, Any]:
     config = setup.config
     own = setup.draft.content.texts.get(config.study.language, {})
-    return worded_texts(config.study.language, form_of(setup), config.design.kind, own)
+    study, kind = config.study, config.design.kind
+    return worded_texts(study.language, form_of(setup), kind, own, study.instrument)
 
 
 def form_of(setup: Setup) -> QueryForm:

@@ -454,7 +454,7 @@ def long_text(config: StudyConfig, part: Literal["guidelines", "consent"], form:
     if own:
         return own
     kind = config.design.kind
-    texts = worded_texts("en", form, kind)
+    texts = worded_texts("en", form, kind, instrument=config.study.instrument)
     names = standard.set_names(config, texts["sets"])
     page = overlaid(texts["page"], page_texts(config.wording))
     if part == "consent":

@@ -79,7 +79,7 @@ def finds_target(expected: str, values: Mapping[str, Any]) -> bool:
 GOLD = kind.Gold(
     draw=target_among_far_images,
     passes=finds_target,
-    words=lambda expected: f"image {expected}, the target, should fit better than all others",
+    words=lambda expected: f"image {expected}, the target, should match better than all others",
     needs_target=True,
 )
 

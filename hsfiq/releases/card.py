@@ -462,11 +462,13 @@ def capitalised(text: str) -> str:
 def instrument_of(study: Study) -> dict[str, Any]:
     """The manifest's entries; texts that the owner has not worded are the app's in each language.
 
-    Without the owner's anchors they are null, and so are the languages of an imported study.
+    Without the owner's anchors they are null, and so are the instrument and the languages of an
+    imported study.
     """
     config = config_of(study)
     wording = config.wording
-    entries: dict[str, Any] = {}
+    is_known = study.origin != "imported"
+    entries: dict[str, Any] = {"instrument": config.study.instrument if is_known else None}
     kind = KINDS[study.kind]
     if kind.scale == "points":
         entries["scale"] = {"points": wording.points, "anchors": list(wording.anchors) or None}
@@ -477,7 +479,6 @@ def instrument_of(study: Study) -> dict[str, Any]:
         }
     if kind.has_preferences:
         entries["ties_allowed"] = study.ties_allowed
-    is_known = study.origin != "imported"
     entries["languages"] = list(config.study.languages) if is_known else None
     entries["wording"] = {
         name: text for name, text in asdict(wording).items() if text and name not in LABELS
@@ -486,7 +487,7 @@ def instrument_of(study: Study) -> dict[str, Any]:
 
 
 def instrument_section(manifest: Mapping[str, Any]) -> str:
-    """The card's section about the scale and the owner's words; empty if both are standard."""
+    """The card's section about the instrument and the owner's words; empty if neither is known."""
     scale, wording = manifest.get("scale") or {}, manifest.get("wording") or {}
     lines = [f"- {name}: {text}\n" for name, text in wording.items()]
     if scale.get("anchors"):
@@ -495,13 +496,14 @@ def instrument_section(manifest: Mapping[str, Any]) -> str:
             f"- {'score' if first else 'level'} {value}: {anchor or '(no text)'}\n"
             for value, anchor in enumerate(scale["anchors"], start=first)
         ]
-    if not lines:
+    instrument, languages = manifest.get("instrument"), manifest.get("languages")
+    if not lines and not instrument:
         return ""
-    languages = ", ".join(f"`{language}`" for language in manifest["languages"])
-    return (
-        "## The question in the study's words\n\n"
-        f"Other texts were those of the app ({languages}).\n\n{''.join(lines)}\n"
-    )
+    named = f"of the instrument `{instrument}`" if instrument else "of the app"
+    listed = ", ".join(f"`{language}`" for language in languages or ())
+    texts = f"The pages showed the texts {named}{f' ({listed})' if listed else ''}"
+    own = f", except for these texts of the study:\n\n{''.join(lines)}\n" if lines else ".\n\n"
+    return f"## The questions\n\n{texts}{own}"
 
 
 SPLIT_RULES = {

@@ -319,6 +319,7 @@ SHAPE = record(
     study=Place.text,
     title=maybe(Place.text),
     origin=one_of("collected", "imported", "simulated"),
+    instrument=maybe(Place.text),
     scale=maybe(record(points=count, levels=count, anchors=maybe(each(Place.text)))),
     ties_allowed=Place.truth,
     languages=maybe(each(Place.text)),

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from sqlalchemy import insert, select
 from sqlalchemy.exc import DataError, IntegrityError, StatementError
@@ -35,7 +35,7 @@ from hsfiq.releases.verify import HPFIQ, text_versions, users_in, verify
 from hsfiq.releases.verify_rows import STRUCK
 from hsfiq.study import config, publication
 from hsfiq.study.design import PUBLISHED_IMAGE_PATH
-from hsfiq.study.instrument import LABELS, ExtraQuestion, Wording, wording_errors
+from hsfiq.study.instrument import LABELS, ExtraQuestion, Instrument, Wording, wording_errors
 from hsfiq.study.searches import store_search_items
 from hsfiq.text import count_text
 
@@ -532,6 +532,7 @@ def config_of_release(release: ReleaseFolder, name: str, k: int) -> config.Study
             name=name,
             title=manifest.get("title") or name,
             languages=tuple(manifest.get("languages") or ("en",)),
+            instrument=manifest.get("instrument") or "papers",
         ),
         design=config.Design(
             kind=release.question_kind.name,
@@ -685,6 +686,8 @@ def config_problems(release: ReleaseFolder) -> Iterator[str]:
     manifest = release.manifest
     if not config.is_study_name(str(manifest.get("study", ""))):
         yield "study is no name of a study"
+    if manifest.get("instrument") not in (None, *get_args(Instrument)):
+        yield "instrument is not known"
     scale, wording = manifest.get("scale") or {}, manifest.get("wording") or {}
     known = {field.name for field in fields(Wording)} - set(LABELS)
     if unknown := sorted(wording.keys() - known):

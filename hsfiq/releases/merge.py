@@ -221,7 +221,7 @@ def write_renamed(release: ReleaseFolder, renaming: Renaming, folder: Path) -> R
 
 
 INSTRUMENT = (
-    *("kind", "scale", "ties_allowed", "languages", "wording", "searches"),
+    *("kind", "instrument", "scale", "ties_allowed", "languages", "wording", "searches"),
     *("filters", "simulated", "without"),
 )
 """What must be the same in all manifests."""

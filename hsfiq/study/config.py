@@ -23,7 +23,13 @@ from hsfiq.db.tables import Pair, Study
 from hsfiq.errors import Refused, UnreadableInput
 from hsfiq.kinds import DEFAULT_KIND, KINDS, KindName, KindOptions, Rules
 from hsfiq.kinds.search_rows import Searches
-from hsfiq.study.instrument import ExtraQuestion, Wording, is_line, question_errors
+from hsfiq.study.instrument import (
+    ExtraQuestion,
+    Instrument,
+    Wording,
+    is_line,
+    question_errors,
+)
 from hsfiq.study.publication import AnalysisPlan, Publication
 from hsfiq.study.recruiting import Recruitment
 
@@ -68,11 +74,8 @@ def questionnaire_errors(questionnaire: Questionnaire) -> Iterator[tuple[str, st
 
 T = TypeVar("T")
 
-SET_NAMES = ("Shopping Mall 1", "Shopping Mall 2")
-"""The names of a pair's sets; other kinds have others, unless the owner gives some."""
-
 GARMENTS = frozenset({"fashioniq", "drawn"})
-"""The datasets of garments, whose studies speak of shops and practise with garments."""
+"""The datasets of garments, whose studies practise with garments."""
 
 CHOSEN_BY = "chosen_by"
 """The key beside the stored config that says how `hsfiq study next` chose the pairs."""
@@ -102,7 +105,7 @@ class Presentation:
     are told that it takes (0: measured, or estimated). The standard consent text names the
     `institution`, the `contact` for questions and the `ethics` approval, unless they are "".
     `language = "de"` in the file is short for `languages = ["de"]`; the tables `[study.de]` are the
-    `translations`.
+    `translations`. Without `set_names`, the texts of the instrument name the sets.
     """
 
     name: str
@@ -114,7 +117,8 @@ class Presentation:
     ethics: str = ""
     minutes: int = 0
     languages: tuple[str, ...] = ("en",)
-    set_names: tuple[str, ...] = SET_NAMES
+    instrument: Instrument = "hsfiq-2"
+    set_names: tuple[str, ...] = ()
     translations: Mapping[str, Translation] = field(default_factory=dict)
 
     @property
@@ -300,6 +304,8 @@ def read_config(
     design: dict[str, Any],
 ) -> StudyConfig:
     stored: dict[str, Any] = {"study": {"name": name, "title": title}} | design
+    if "instrument" not in stored["study"]:
+        stored["study"] = stored["study"] | of_first_instrument(stored)
     stored["study"] = stored_presentation(stored["study"]) | {
         "guidelines": guidelines,
         "consent": consent,
@@ -307,6 +313,20 @@ def read_config(
     bound = {"platform_study_id": platform_study_id or ""}
     stored["recruitment"] = stored.get("recruitment", {}) | bound
     return config_from_json(stored)
+
+
+def of_first_instrument(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """The instrument of a study that was stored before instruments had names.
+
+    It asks as the papers do, but speaks of shopping malls about garments only.
+    """
+    malls = ("Shopping Mall 1", "Shopping Mall 2")
+    names = tuple(stored["study"].get("set_names", ()))
+    is_about_garments = stored.get("queries", {}).get("dataset") in GARMENTS
+    if names == malls and not is_about_garments:
+        is_pair = stored.get("design", {}).get("kind", DEFAULT_KIND) == DEFAULT_KIND
+        names = ("Search results 1", "Search results 2") if is_pair else ()
+    return {"instrument": "papers", "set_names": names}
 
 
 def config_from_json(stored: Mapping[str, Any]) -> StudyConfig:
@@ -377,12 +397,6 @@ def require_study_name(name: str, option: str = "--study") -> str:
 
 def shows_garments(config: StudyConfig) -> bool:
     return config.queries.dataset in GARMENTS
-
-
-def names_sets(config: StudyConfig) -> bool:
-    """Whether `set_names` apply; otherwise the sets are called search results, with numbers."""
-    is_usual = KINDS[config.design.kind].has_preferences and shows_garments(config)
-    return is_usual or config.study.set_names != SET_NAMES
 
 
 # What the queries of a study consist of, which decides the wording of its pages.

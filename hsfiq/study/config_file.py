@@ -18,7 +18,6 @@ from hsfiq.kinds import KINDS
 from hsfiq.kinds.search_rows import Searches, retriever_errors
 from hsfiq.readers.files import read_text
 from hsfiq.study.config import (
-    SET_NAMES,
     Practice,
     Presentation,
     StudyConfig,
@@ -115,7 +114,7 @@ def study_errors(config: StudyConfig) -> Errors:
 def kind_errors(config: StudyConfig) -> Errors:
     """What cannot go together with the question kind."""
     kind, n_sets = KINDS[config.design.kind], n_sets_of(config.design)
-    if config.study.set_names != SET_NAMES:
+    if config.study.set_names:
         yield from set_names_errors("study.set_names", config.study.set_names, n_sets)
     for tag, translation in config.study.translations.items():
         if translation.set_names:

@@ -18,6 +18,13 @@ from hsfiq.answer_rules import (
 from hsfiq.errors import Refused
 from hsfiq.text import is_storable_text
 
+Instrument = Literal["hsfiq-2", "papers"]
+"""Which texts ask the questions unless the owner words them; a change of them has a new name.
+
+The papers ask which shopping mall people prefer; hsfiq-2 asks which set matches better, and its
+anchors are parallel.
+"""
+
 # `[wording]`: the words of the question page that are part of the instrument.
 
 LONGEST_LABEL, LONGEST_PROMPT = 60, 300

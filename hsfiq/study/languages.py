@@ -23,10 +23,9 @@ from hsfiq.study.config import (
     Translation,
     config_of,
     n_sets_of,
-    names_sets,
     query_form,
 )
-from hsfiq.study.instrument import ExtraQuestion, page_texts
+from hsfiq.study.instrument import ExtraQuestion, Instrument, page_texts
 from hsfiq.text import first_few, is_storable_text
 
 # The texts in `annotate/languages`: the standard ones, and the structure of the owner's files.
@@ -67,12 +66,15 @@ def read(name: str) -> str:
 
 
 @cache
-def standard_texts(language: str) -> dict[str, Any]:
+def standard_texts(language: str, instrument: Instrument = "hsfiq-2") -> dict[str, Any]:
     """The texts of a language with all overlays; none if it is not one of `LANGUAGES`."""
     if language not in LANGUAGES:
         return {}
     content: dict[str, Any] = json.loads(read(f"{language}.json"))
-    return content | {name: json.loads(read(f"{name}.{language}.json")) for name in OVERLAYS}
+    content |= {name: json.loads(read(f"{name}.{language}.json")) for name in OVERLAYS}
+    if instrument == "papers":
+        return overlaid(content, json.loads(read(f"papers.{language}.json")))
+    return content
 
 
 def overlays_for(form: QueryForm, kind: str) -> list[str]:
@@ -90,14 +92,18 @@ def overlaid(values: Texts, others: Texts) -> dict[str, Any]:
 
 
 def worded_texts(
-    language: str, form: QueryForm, kind: str = DEFAULT_KIND, own: Texts | None = None
+    language: str,
+    form: QueryForm,
+    kind: str = DEFAULT_KIND,
+    own: Texts | None = None,
+    instrument: Instrument = "hsfiq-2",
 ) -> dict[str, Any]:
     """The short texts for a study's queries and its kind; `own` are the owner's in the language.
 
     What is missing is in English. That is decided in each overlay, so that a text for other queries
     never stands in for one that is missing.
     """
-    texts = overlaid(standard_texts(LANGUAGES[0]), standard_texts(language))
+    texts = overlaid(standard_texts(LANGUAGES[0], instrument), standard_texts(language, instrument))
     texts = overlaid(texts, own or {})
     worded = {part: texts[part] for part in PARTS}
     for name in reversed(overlays_for(form, kind)):
@@ -132,17 +138,23 @@ def nested(texts: Texts) -> dict[str, Any]:
     return objects
 
 
-def missing_texts(language: str, form: QueryForm, kind: str, own: Texts) -> dict[str, Any]:
+def missing_texts(
+    language: str,
+    form: QueryForm,
+    kind: str,
+    own: Texts,
+    instrument: Instrument = "hsfiq-2",
+) -> dict[str, Any]:
     """The texts in English that such a study shows in a language for lack of others, by key."""
     translated = dict(leaves(overlaid(standard_texts(language), own)))
-    overlays = overlays_for(form, kind)
+    english, overlays = standard_texts(LANGUAGES[0], instrument), overlays_for(form, kind)
     overlaying: set[str] = set()
     shown: dict[str, Any] = {}
     for name in overlays:
-        texts = dict(leaves(standard_texts(LANGUAGES[0])[name]))
+        texts = dict(leaves(english[name]))
         shown |= {f"{name}.{key}": text for key, text in texts.items() if key not in overlaying}
         overlaying |= texts.keys()
-    base = {part: standard_texts(LANGUAGES[0])[part] for part in ("name", *PARTS)}
+    base = {part: english[part] for part in ("name", *PARTS)}
     usual = {key: text for key, text in leaves(base) if key not in overlaying}
     return {
         key: text
@@ -205,7 +217,8 @@ def untranslated_texts(
 
     The owner's texts of study.toml are in the study's first language.
     """
-    missing = missing_texts(language, form, config.design.kind, own)
+    instrument = config.study.instrument
+    missing = missing_texts(language, form, config.design.kind, own, instrument)
     owners = dict(leaves(owners_texts(config)))
     if language == config.study.language:
         return {key: text for key, text in missing.items() if key not in owners}
@@ -236,7 +249,7 @@ def _own_texts(config: StudyConfig, language: str, own: Translation) -> Iterator
     study, is_first = config.study, language == config.study.language
     if not is_first and not own.title:
         yield f"study.{language}.title"
-    if not is_first and names_sets(config) and n_sets_of(config.design) and not own.set_names:
+    if not is_first and study.set_names and n_sets_of(config.design) and not own.set_names:
         yield f"study.{language}.set_names"
     for name in ("guidelines", "consent"):
         general = getattr(study, name).strip()

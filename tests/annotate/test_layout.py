@@ -172,7 +172,7 @@ def opening_of(view: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
                 {"tag": tag, "name": name, "direction": "ltr"} for tag, name in OTHERS.items()
             ],
             "guidelines": "<h3>What to do</h3><p>Score both sets.</p>",
-            "set_names": options.get("names", [f"Search results {n + 1}" for n in range(n_sets)]),
+            "set_names": options.get("names", [f"Set {n + 1}" for n in range(n_sets)]),
             "extra_questions": options.get("extra", []),
             "ties_allowed": options.get("ties", False),
             "confirm_difference": None,

@@ -89,7 +89,7 @@ def test_a_reload_keeps_the_draft_and_a_second_tab_makes_no_second_row(
     page.reload()
     expect_step(page, "question", "2 / 6")
     expect(page.locator(".set").nth(0).get_by_role("radio").nth(2)).to_be_checked()
-    expect(page.get_by_role("radio", name="Search results 2 W")).to_be_checked()
+    expect(page.get_by_role("radio", name="Set 2 W")).to_be_checked()
     expect(page.get_by_role("checkbox")).to_be_checked()
     assert len(stored(server.database)) == 1
     second_tab = page.context.new_page()
@@ -113,7 +113,7 @@ def test_missing_inputs_are_named_and_the_layout_does_not_move(
     press(page, "Enter")
     assert page.evaluate(places) == before
     press(page, "4", "Enter")
-    score = TEXT["score_for"].format(set="Search results 2")
+    score = TEXT["score_for"].format(set="Set 2")
     message = TEXT["still_missing"].format(items=f"{score}, {TEXT['preference']}")
     expect(page.locator(".live")).to_have_text(message)
     expect(page.locator(".notice-text")).to_have_text(message)
@@ -244,11 +244,11 @@ def test_enlarged_images_are_paged_scored_and_shown_in_full_size(
 ) -> None:
     second, dialog = page.locator(".set").nth(1), page.get_by_role("dialog", name=TEXT["zoom"])
     second.locator(".frame").nth(4).click()
-    expect(dialog).to_contain_text("Image 5 of 5, Search results 2")
+    expect(dialog).to_contain_text("Image 5 of 5, Set 2")
     press(page, "ArrowRight", "4")
-    expect(dialog).to_contain_text("Image 1 of 5, Search results 2")
+    expect(dialog).to_contain_text("Image 1 of 5, Set 2")
     press(page, "ArrowLeft", "ArrowUp")
-    expect(dialog).to_contain_text("Image 5 of 5, Search results 1")
+    expect(dialog).to_contain_text("Image 5 of 5, Set 1")
     expect(dialog.locator(".zoom-reference img")).to_be_visible()
     press(page, "Escape")
     expect(dialog).to_be_hidden()

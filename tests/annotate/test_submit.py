@@ -307,8 +307,8 @@ def test_the_page_asks_once(serve_study: ServeStudy, open_page: OpenPage) -> Non
     dialog = page.get_by_role("dialog", name=TEXT["confirm_title"])
     press(page, "5", "Shift+Digit2", "w", "Enter")
     expect(dialog).to_contain_text(
-        "You gave Search results 1 a score of 5 and Search results 2 a score of 2, but you prefer "
-        "Search results 2. Is that what you mean?"
+        "You gave Set 1 a score of 5 and Set 2 a score of 2, but answered that Set 2 matches "
+        "better. Is that what you mean?"
     )
     press_focused(page, TEXT["confirm_change"])
     expect(dialog).to_be_hidden()

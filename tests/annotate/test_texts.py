@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,7 +23,6 @@ from hsfiq.db.tables import Participant, Study
 from hsfiq.kinds import Rules
 from hsfiq.kinds.ranking import RANKING
 from hsfiq.study.config import (
-    SET_NAMES,
     Checks,
     Design,
     Presentation,
@@ -32,8 +30,6 @@ from hsfiq.study.config import (
     Questionnaire,
     StudyConfig,
     Translation,
-    config_of,
-    names_sets,
     query_form,
 )
 from hsfiq.study.instrument import ExtraQuestion
@@ -197,7 +193,7 @@ def test_every_language_has_every_text() -> None:
     assert gaps(standard_texts("ko")) == gaps(standard_texts("en"))
     for language in LANGUAGES:
         assert all(str(text).strip() for _, text in leaves(standard_texts(language)))
-    anchors = standard_texts("en")["page"]["anchors"]  # those of the papers
+    anchors = standard_texts("en", "papers")["page"]["anchors"]
     assert anchors[:3] == [
         "Does not match at all",
         "Does not match",
@@ -231,7 +227,7 @@ def test_a_study_of_own_data_does_not_speak_of_garments(visit: Visit, language: 
     texts = [shown["text"], *shown["explanation"], shown["guidelines"], *shown["set_names"]]
     said = " ".join(texts).lower()
     assert [word for word in GARMENT_WORDS if word in said] == []
-    names = {"en": "Search results {}", "ko": "검색 결과 {}"}[language]
+    names = {"en": "Set {}", "ko": "세트 {}"}[language]
     assert shown["set_names"] == [names.format(1), names.format(2)]
     assert token_of(shown["reference"]) == drawn_practice.SHAPES.reference["token"]
     assert drawn_practice.image_content("practice-21") is not None
@@ -247,7 +243,41 @@ def test_a_study_of_garments_practises_with_garments(visit: Visit, dataset: str)
     shown = practised(database)
     assert shown["text"] == "is red and has long sleeves"
     assert token_of(shown["reference"]) == drawn_practice.GARMENTS.reference["token"]
-    assert shown["set_names"] == ["Shopping Mall 1", "Shopping Mall 2"]
+    assert shown["set_names"] == ["Set 1", "Set 2"]
+
+
+@pytest.mark.parametrize(("language", "mall"), [("en", "Shopping Mall 1"), ("ko", "쇼핑몰 1")])
+def test_the_instrument_of_the_papers_has_their_words(
+    visit: Visit, language: str, mall: str
+) -> None:
+    papers = {"instrument": "papers", "languages": ("en", "ko")}
+    _, database = visit(presentation=papers)
+    with database.reading() as session:
+        texts = study_texts(session, StudyRow.of(session.scalars(select(Study)).one()), language)
+    assert texts.set_names[0] == mall
+    assert texts.page["anchors"] == standard_texts(language, "papers")["page"]["anchors"]
+    assert texts.page["anchors"] != standard_texts(language)["page"]["anchors"]
+    assert ("choose the set that you prefer" in texts.guidelines) == (language == "en")
+    assert ("어느 세트가 더 나은지" in texts.guidelines) == (language == "ko")
+
+
+@pytest.mark.parametrize(("dataset", "names"), [
+    ("drawn", ("Shopping Mall 1", "Shopping Mall 2")),
+    ("lamps", ("Search results 1", "Search results 2")),
+])  # fmt: skip
+def test_studies_from_before_instruments_had_names_keep_their_words(
+    visit: Visit, dataset: str, names: tuple[str, str]
+) -> None:
+    _, database = visit()
+    with database.writing() as session:
+        study = session.scalars(select(Study)).one()
+        stored = dict(study.design["study"], set_names=["Shopping Mall 1", "Shopping Mall 2"])
+        del stored["instrument"]
+        queries = study.design["queries"] | {"dataset": dataset}
+        study.design = study.design | {"study": stored, "queries": queries}
+    with database.reading() as session:
+        texts = study_texts(session, StudyRow.of(session.scalars(select(Study)).one()))
+    assert (texts.set_names, texts.page["i_prefer"]) == (names, "I prefer")
 
 
 def test_names_that_the_owner_gives_apply_to_every_dataset(visit: Visit) -> None:
@@ -255,9 +285,6 @@ def test_names_that_the_owner_gives_apply_to_every_dataset(visit: Visit) -> None
     with database.reading() as session:
         study = session.scalars(select(Study)).one()
         assert study_texts(session, StudyRow.of(study)).set_names == ("A", "B")
-        pair = config_of(study)
-    assert names_sets(pair)
-    assert not names_sets(replace(pair, study=replace(pair.study, set_names=SET_NAMES)))
 
 
 # ------------------------------------------------------------------------------- the right answer
@@ -272,7 +299,7 @@ def test_the_right_answer_of_the_practice_question_is_on_a_random_side(visit: Vi
         side = shown["expected"]["better"]
         red = [token_of(image) for image in shown["sets"][side - 1]]
         assert red == [image["token"] for image in drawn_practice.SHAPES.sets[0]]
-        assert shown["explanation"][2].startswith(f"Search results {side} is therefore")
+        assert shown["explanation"][2].startswith(f"Set {side} therefore matches")
         assert shown["sets"] == view(client)["sets"]
     sides = Counter(drawn_practice.places_of("composed", 2, f"token {n}")[1] for n in range(2000))
     assert abs(sides[1] - 1000) < 150
@@ -341,7 +368,7 @@ def test_notes_are_those_of_the_design(name: str) -> None:
     usual = written(name)
     assert "5 images" in usual
     assert ORDER in usual
-    assert "No preference" not in usual
+    assert standard_texts("en")["page"]["tie"] not in usual
     assert f"Each question asks for the {REASON}" in written(name, reason_every=1)
     assert ORDER not in written(name, k=1)
     assert f'"{standard_texts("en")["page"]["tie"]}"' in written(name, preference_ties=True)
@@ -436,7 +463,7 @@ def test_the_wording_replaces_texts_that_exist(form: QueryForm, language: str) -
     assert usual["entry"].keys() == worded["entry"].keys()
     assert usual["page"]["shortcuts"].keys() == worded["page"]["shortcuts"].keys()
     assert len(usual["page"]["practice_explanation"]) == len(worded["page"]["practice_explanation"])
-    assert usual["page"]["irrelevant"] != worded["page"]["irrelevant"]
+    assert usual["page"]["irrelevant_help"] != worded["page"]["irrelevant_help"]
     assert read(f"guidelines.{form}.{language}.md") != read(f"guidelines.{language}.md")
     assert (FOLDER / f"{form}_queries.{language}.json").is_file()
 
@@ -475,7 +502,7 @@ def test_the_consent_says_what_the_study_has_and_nothing_else(visit: Visit) -> N
     text = view(begin(client, database))["text"]
     for absent in ("HIT", "worker", "Prolific", "platform", "further questions", "IDs"):
         assert absent not in text
-    assert "choose the set that you prefer" in text
+    assert "choose the set that matches better" in text
     assert "Withdraw from the study" in text
 
 

@@ -142,7 +142,7 @@ def serve_and_judge(database: Database, *_: object) -> None:
     try:
         for _person in range(N_PEOPLE):
             client = StudyClient(server.url, Event())
-            assert b"Which results fit better?" in client.get("/")
+            assert b"Which results match better?" in client.get("/")
             client.enrol("1")
             client.consent()
             view = client.finish_practice()

@@ -421,10 +421,10 @@ def test_judgements_depend_on_what_the_study_has() -> None:
 SYSTEMS = ["sharp", "blurred", "text-heavy"]
 EXPLANATION = "This is what the text asks for.\\n\\nThe rest is not."
 EXPECTED: dict[str, tuple[int, str, dict[str, Any], str]] = {
-    "pair": (2, "1", {"better": 1}, "Shopping Mall 1 matches better"),
+    "pair": (2, "1", {"better": 1}, "Set 1 matches better"),
     "single": (1, "4-5", {"lowest": 4, "highest": 5}, "4 \N{EN DASH} 5"),
     "images": (1, "3 1", {"fitting": [1, 3]}, "1, 3"),
-    "ranking": (3, "2 1 3", {"order": [2, 1, 3]}, "Search results 2, Search results 1"),
+    "ranking": (3, "2 1 3", {"order": [2, 1, 3]}, "Set 2, Set 1"),
     "query": (0, "VALIDATED", {"verdict": "VALIDATED"}, "Well formed"),
 }
 """For each kind the number of systems, `expected`, what the page gets, and words explaining it."""

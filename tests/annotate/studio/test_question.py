@@ -291,8 +291,8 @@ def test_unknown_kinds_change_nothing(studio: StudioClient, token: str, wrong: A
 def test_points_of_the_scale_are_written_added_and_removed(
     studio: StudioClient, token: str
 ) -> None:
-    usual = ["Does not match at all", "Does not match", "Matches to an average degree"]
-    usual += ["Matches", "Matches very well"]
+    usual = ["Does not match at all", "Matches poorly", "Matches partly", "Matches well"]
+    usual.append("Matches completely")
     act(studio, token, "item", field="wording.anchors.4", value="Perfectly", seen=usual[4])
     assert value(studio, token, "wording.anchors") == [*usual[:4], "Perfectly"]
     act(studio, token, "points", by="1")
@@ -308,9 +308,9 @@ def test_points_of_the_scale_are_written_added_and_removed(
 
 def test_names_of_sets_return_to_the_usual_ones(studio: StudioClient, token: str) -> None:
     act(studio, token, "item", field="study.set_names.0", value="Shop A")
-    assert value(studio, token, "study.set_names") == ["Shop A", "Search results 2"]
+    assert value(studio, token, "study.set_names") == ["Shop A", "Set 2"]
     assert "Shop A" in preview(studio, token).text
-    act(studio, token, "item", field="study.set_names.0", value="Search results 1")
+    act(studio, token, "item", field="study.set_names.0", value="Set 1")
     assert value(studio, token, "study.set_names") is None or errors(studio, token) == {}
 
 

@@ -28,6 +28,7 @@ contact = "study@example.org"
 ethics = "board 7, 2026-17"
 minutes = 20
 languages = ["ko", "en"]
+instrument = "papers"
 set_names = ["Set A", "Set B"]
 
 [design]

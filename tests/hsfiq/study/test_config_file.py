@@ -60,7 +60,7 @@ def mistakes(folder: Path, text: str) -> list[str]:
 def test_the_shortest_file_gives_the_papers_design(tmp_path: Path) -> None:
     config = read_config(written(tmp_path, SHORTEST))
     assert config == StudyConfig(study=Presentation("autumn", "Which shop?"))
-    assert config.study.set_names == ("Shopping Mall 1", "Shopping Mall 2")
+    assert (config.study.instrument, config.study.set_names) == ("hsfiq-2", ())
     design = config.design
     assert (design.k, design.forms_per_participant, design.questions_per_form) == (5, 2, 25)
     assert (design.annotators_per_query, design.categories) == (1, "one")
@@ -446,7 +446,8 @@ def test_an_imported_study_has_a_config_too(database: Database) -> None:
         )  # fmt: skip
         session.add(row)
         session.flush()
-        assert config_of(row) == StudyConfig(study=Presentation("hpfiq", "Published"))
+        published = Presentation("hpfiq", "Published", instrument="papers")
+        assert config_of(row) == StudyConfig(study=published)
 
 
 def as_toml(value: Any) -> str:
