@@ -55,10 +55,7 @@ class Look:
 
 LOOKS = (Look("light"), Look("dark", scheme="dark"), Look("narrow", 390, 844))
 LANGUAGES = ("en", "ko")
-NAMES = {
-    "en": ("Which shop understood you?", ["Shopping Mall 1", "Shopping Mall 2"]),
-    "ko": ("어느 쇼핑몰이 더 잘 찾았을까요?", ["쇼핑몰 1", "쇼핑몰 2"]),
-}
+TITLES = {"en": "Which results match better?", "ko": "어느 결과가 더 잘 일치할까요?"}
 REASON = {
     "en": "The first set keeps the shape and has the colour; the second does not.",
     "ko": "첫째 세트는 모양이 그대로이고 색도 맞지만, 둘째 세트는 그렇지 않습니다.",
@@ -114,12 +111,10 @@ def set_up(database: Database, language: str) -> None:
     with database.writing() as session:
         study = session.scalars(select(Study)).one()
         tables = dict(study.design)
-        title, set_names = NAMES[language]
-        study.title = title
+        study.title = title = TITLES[language]
         tables["study"] = tables.get("study", {"name": study.name}) | {
             "title": title,
             "languages": [language],
-            "set_names": set_names,
         }
         tables["design"] = tables["design"] | {"reason_every": 5, "preference_ties": True}
         tables["recruitment"] = tables.get("recruitment", {}) | {

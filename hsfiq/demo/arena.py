@@ -45,7 +45,7 @@ from hsfiq.study.design import draw_study
 
 NAME = "arena"
 TITLE, SIMULATED_TITLE = (
-    "Which shop finds your wish?",
+    "Which search finds what you want?",
     "Arena of the drawn catalogue, with simulated participants",
 )
 PASSWORD_FILE = "owner-password.txt"  # noqa: S105 (the name of a file)

@@ -147,7 +147,7 @@ GARMENTS_PER_CATEGORY = 160
 """The minimum; studies that need more triplets draw more garments."""
 
 TITLE, SIMULATED_TITLE = (
-    "Which shop understood you?",
+    "Which results match better?",
     "Drawn catalogue, answered by simulated annotators",
 )
 

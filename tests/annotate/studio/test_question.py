@@ -292,7 +292,7 @@ def test_points_of_the_scale_are_written_added_and_removed(
     studio: StudioClient, token: str
 ) -> None:
     usual = ["Does not match at all", "Matches poorly", "Matches partly", "Matches well"]
-    usual.append("Matches completely")
+    usual.append("Matches fully")
     act(studio, token, "item", field="wording.anchors.4", value="Perfectly", seen=usual[4])
     assert value(studio, token, "wording.anchors") == [*usual[:4], "Perfectly"]
     act(studio, token, "points", by="1")
