@@ -1,4 +1,4 @@
-"""Measure how well a metric of your own agrees with people.
+"""Measure how well your own metric agrees with people.
 
 A metric is a number for each retrieved set. This one is the reciprocal rank of the target. The
 annotators of this example are simulated.

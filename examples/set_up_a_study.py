@@ -1,7 +1,7 @@
 """Set up a study on your own systems' ranked lists, from files to invitations.
 
-The dataset here is a toy in FashionIQ's layout: 12 shirts, 6 triplets, no image files. Put real
-captions, splits and images in its place, and run `hsfiq serve` at the end.
+The dataset here is a toy in FashionIQ's layout: 12 shirts, 6 triplets, no image files. Replace it
+by real captions, splits and images, and run `hsfiq serve` at the end.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Train a small scorer, score a release with it, and compare it with recall@5.
 
 Everything is drawn and the annotators are simulated. The scorer trains on 200 triplets for two
-epochs, to end quickly; `--set epochs=12` and no `--limit` make a good one in minutes.
+epochs, to end quickly; with `--set epochs=12` and without `--limit`, it becomes good in minutes.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Checkpoint:
         entry = self.about["files"].get(part)
         if entry is None:
             raise UnreadableInput(
-                str(self.path), f"holds no {part}", "it serves for scoring only: give last.json"
+                str(self.path), f"holds no {part}", "it only supports scoring: use last.json"
             )
         path = self.path.parent / entry["file"]
         remedy = "copy the checkpoint again, with all its files"
@@ -55,7 +55,9 @@ class Checkpoint:
             raise UnreadableInput(str(path), f"is missing, and {self.path.name} needs it", remedy)
         if path.stat().st_size != entry["bytes"] or sha256_of(path) != entry["sha256"]:
             raise UnreadableInput(
-                str(path), f"is not the file that {self.path.name} names: cut or changed", remedy
+                str(path),
+                f"is not the file that {self.path.name} names: truncated or changed",
+                remedy,
             )
         try:
             return load_file(path)
@@ -108,7 +110,9 @@ def save_tensors(folder: Path, stem: str, tensors: Mapping[str, Tensor]) -> dict
         put_in_place(draft, path)
     except (OSError, SafetensorError) as error:
         raise UnreadableInput(
-            str(folder), f"a checkpoint cannot be written ({error})", "make room and run it again"
+            str(folder),
+            f"a checkpoint cannot be written ({error})",
+            "free disk space and run the command again",
         ) from error
     finally:
         shutil.rmtree(drafts, ignore_errors=True)
@@ -131,7 +135,7 @@ def read(path: Path) -> Checkpoint:
         candidates = (path / f"{BEST}.json", path / f"{LAST}.json")
         existing = [candidate for candidate in candidates if candidate.is_file()]
         if not existing:
-            raise UnreadableInput(str(path), "holds no best.json or last.json: no checkpoint")
+            raise UnreadableInput(str(path), "has no checkpoint (best.json or last.json)")
         path = existing[0]
     if not path.is_file():
         raise UnreadableInput(str(path), "there is no such checkpoint", "name a run's folder")

@@ -159,7 +159,7 @@ class TrainingData:
                 raise UnreadableInput(
                     f"{self.name}: {kind} {name!r}",
                     f"has {len(images)} images, but a target needs at least one other",
-                    "put the missing images in place",
+                    "add the missing images",
                 )
         for example in examples:
             if example.target not in members.get(example.pool, ()):
@@ -177,8 +177,8 @@ def missing_lines(data: TrainingData) -> tuple[str, ...]:
     n_triplets = len(data.train) + len(data.val) + len(data.dropped)
     lines = [
         (
-            f"{len(data.missing):,} of {n_images:,} images are missing, {len(data.dropped):,} of "
-            f"{n_triplets:,} triplets are left out for them ({MISSING_FILE} names both)"
+            f"{len(data.missing):,} of {n_images:,} images are missing; {len(data.dropped):,} of "
+            f"{n_triplets:,} triplets are skipped for this reason ({MISSING_FILE} lists both)"
         )
     ]
     for part in data.incomplete:
@@ -192,7 +192,7 @@ def missing_lines(data: TrainingData) -> tuple[str, ...]:
 def missing_text(data: TrainingData) -> str:
     """The content of `missing_images.txt`: one id per line, images before triplets."""
     lines = [f"# images without a file: {len(data.missing)}", *data.missing]
-    lines += [f"# triplets left out for them: {len(data.dropped)}", *data.dropped]
+    lines += [f"# triplets skipped for them: {len(data.dropped)}", *data.dropped]
     return "\n".join(lines) + "\n"
 
 
@@ -204,7 +204,7 @@ def rows_by_pool(examples: Sequence[Example]) -> dict[str, list[int]]:
 
 
 def distinct(names: Iterable[str]) -> tuple[str, ...]:
-    """Each name once, at its first place."""
+    """The distinct names, in order of first occurrence."""
     return tuple(dict.fromkeys(names))
 
 
@@ -296,7 +296,7 @@ def with_files(
         if not left:
             raise UnreadableInput(
                 where,
-                f"no triplet of split {split!r} has both its images here "
+                f"no triplet of split {split!r} has both of its images "
                 f"({len(images):,} of {len(wanted):,} images found)",
                 "name the images' folder with --images",
             )

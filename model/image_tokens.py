@@ -30,7 +30,10 @@ from hsfiq.model.token_files import ContentMemo, Layout, TokenFiles
 # An EXIF orientation is not applied, as in the published code (`PIL.Image.open` and nothing more),
 # so that tokens equal those of the papers.
 
-REMEDIES: dict[FaultKind, str] = {"too-large": "make it smaller", "unreadable": "run this again"}
+REMEDIES: dict[FaultKind, str] = {
+    "too-large": "reduce its size",
+    "unreadable": "run the command again",
+}
 
 
 @contextmanager
@@ -77,7 +80,7 @@ def _prepare(sha256: str, path: Path, preprocessing: Preprocessing) -> Prepared:
     try:
         data = _bytes_of(path)
         if hashlib.sha256(data).hexdigest() != sha256:
-            raise UnreadableInput(str(path), "was changed just now", "run this again")
+            raise UnreadableInput(str(path), "has just changed", "run the command again")
         with _decoded(data, path) as image:
             return Prepared(path, sha256, preprocessing(image))
     except UnreadableInput as error:
@@ -227,7 +230,9 @@ class FeatureCache:
         row = self._row_of.get(image_id)
         if row is None:
             raise UnreadableInput(
-                f"image {image_id}", "has no tokens", "is its file there, and a complete image?"
+                f"image {image_id}",
+                "has no tokens",
+                "check that its file exists and is a complete image",
             )
         return row
 
@@ -244,7 +249,7 @@ class FeatureCache:
                 str(self.folder),
                 f"the tokens of {n_rows:,} images take {needed / 1e9:,.1f} GB, and"
                 f" {free / 1e9:,.1f} GB are free",
-                "make room or name another folder",
+                "free disk space or name another folder",
             )
 
     @contextmanager
@@ -415,6 +420,8 @@ class EncodedTokens:
     def _pixels(self, image_id: str) -> Tensor:
         path = self._images.get(image_id)
         if path is None:
-            raise UnreadableInput(f"image {image_id}", "has no tokens", "is its file there?")
+            raise UnreadableInput(
+                f"image {image_id}", "has no tokens", "check that its file exists"
+            )
         with open_image(path) as image:
             return self._encoder.preprocessing(image)  # [3, size, size]

@@ -389,7 +389,7 @@ def require_same_source(scorers: Sequence[Loaded], priors: Sequence[AnswerPrior]
         if prior.source != priors[0].source:
             raise UnreadableInput(
                 str(loaded.checkpoint.path),
-                f"uses {prior.source}, and {scorers[0].checkpoint.path} {priors[0].source}",
+                f"uses {prior.source}, but {scorers[0].checkpoint.path} uses {priors[0].source}",
                 "retrain all scorers of an ensemble, or none",
             )
 

@@ -340,7 +340,9 @@ class CorpusRanker:
             self._require(f"{where}.targets", image_id)
             if image_id in search.exclude:
                 raise RetrieverRefused(
-                    f"{where}.targets", f"{image_id!r} is excluded too", "leave out one of them"
+                    f"{where}.targets",
+                    f"{image_id!r} is both a target and excluded",
+                    "remove it from one of them",
                 )
 
     def _require(self, where: str, image_id: str) -> None:
@@ -397,8 +399,8 @@ def folder_candidates(folder: Path, *, by_path: bool = False) -> Candidates:
     if not image_ids:
         raise UnreadableInput(str(folder), "holds no images", "name another with --images")
     if wrong := next((each for each in image_ids if not is_image_id(each)), None):
-        what = f"the image {wrong[:100]!r} has a name that no answer can have"
-        remedy = f"{LONGEST_ID} characters or fewer, without control characters"
+        what = f"the image {wrong[:100]!r} has a name that is not allowed in answers"
+        remedy = f"use {LONGEST_ID} characters or fewer, without control characters"
         raise UnreadableInput(str(folder), what, remedy)
     return Candidates(folder.name, image_ids, folder)
 
@@ -416,7 +418,7 @@ def benchmark_candidates(benchmark: Benchmark, rule: Rule, folder: Path) -> Cand
         images = tuple(image for image in images if image in named)
     if not images:
         raise UnreadableInput(
-            f"{benchmark.name} {benchmark.split}", "its candidates are not known", "--corpus all"
+            f"{benchmark.name} {benchmark.split}", "its candidates are unknown", "--corpus all"
         )
     part = rule if rule == "all" else f"{benchmark.split} {rule}"
     return Candidates(f"{benchmark.name} {part}", images, folder)

@@ -134,7 +134,7 @@ def _parsed_tuple(text: str, kinds: tuple[Any, ...]) -> tuple[Any, ...]:
     if Ellipsis in kinds:
         kinds = (kinds[0],) * len(parts)
     if len(parts) != len(kinds):
-        raise ValueError(f"is not {len(kinds)} values with a comma between them")
+        raise ValueError(f"is not {len(kinds)} comma-separated values")
     return tuple(parsed(part.strip(), kind) for part, kind in zip(parts, kinds, strict=True))
 
 
@@ -186,7 +186,7 @@ class RecipeBase:
             raise UnreadableInput(
                 where,
                 "is not a recipe of this version",
-                f"lacking or unknown: {', '.join(differing)}",
+                f"missing or unknown: {', '.join(differing)}",
             )
         read = {}
         for key, kind in kinds.items():
@@ -308,7 +308,7 @@ class Recipe(RecipeBase):
         if self.n_def > self.epochs:
             yield f"n_def is {self.n_def}, more than its {self.epochs} epochs"
         if self.batch % self.accumulate:
-            yield f"a batch of {self.batch} has no {self.accumulate} equal parts (accumulate)"
+            yield f"accumulate is {self.accumulate}, but batch is {self.batch}: not equal parts"
         if self.strategy == "in-batch" and self.accumulate > 1:
             yield "strategy in-batch needs accumulate=1: a part of a batch has fewer negatives"
         if self.strategy in SIZED and self.n_neg is None:

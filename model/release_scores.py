@@ -275,7 +275,9 @@ def read_plain_sets(path: Path) -> list[ReleasedSet]:
         if not images:
             raise place.key("images").wrong("names no image")
         if set_id in sets:
-            raise place.wrong(f"the id {set_id!r} occurs twice", "number the sets or leave ids out")
+            raise place.wrong(
+                f"the id {set_id!r} occurs twice", "give each set its own id, or omit all ids"
+            )
         reference = place.key("reference").name(LONGEST_IMAGE)
         sets[set_id] = ReleasedSet(set_id, set_id, reference, text.text(), images)
     if not sets:
@@ -372,7 +374,7 @@ def earlier_scores(folder: Path, name: str) -> dict[str, Any]:
     raise UnreadableInput(
         str(about if about.exists() else sets),
         "was not written by hsfiq score under this name",
-        "choose another --name, or --force",
+        "choose another --name, or use --force",
     )
 
 
@@ -407,7 +409,7 @@ def score_release(
             raise UnreadableInput(
                 str(folder / f"{name}.json"),
                 "holds the scores of another scorer, or of another release",
-                "choose another --name, or --force",
+                "choose another --name, or use --force",
             )
         # What was scored by an earlier version is scored again.
         is_recorded = all(before.get(key) == provenance.get(key) for key in LATER_KEYS)

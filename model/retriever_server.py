@@ -109,7 +109,7 @@ class Endpoints:
         limit = self._ranker.system().max_batch
         if n > limit:
             raise protocol.RetrieverRefused(
-                where, f"{n:,} are more than {limit:,}", "send several requests", status=413
+                where, f"{n:,} is more than {limit:,}", "send several requests", status=413
             )
 
 
@@ -128,7 +128,9 @@ class RequiredToken:
         if hmac.compare_digest(given, self._expected):  # takes as long for any wrong token
             await self._app(scope, receive, send)
             return
-        response = error_response(401, "Authorization", "is not the token", "send Bearer TOKEN")
+        response = error_response(
+            401, "Authorization", "is not the right token", "send Bearer TOKEN"
+        )
         response.headers["WWW-Authenticate"] = "Bearer"
         await response(scope, receive, send)
 
@@ -171,7 +173,7 @@ def refused(_: Request, error: Exception) -> Response:
 def no_such_request(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 404
     return error_response(
-        status, f"{request.method} {request.url.path}", "is no request of the protocol"
+        status, f"{request.method} {request.url.path}", "is not a request of the protocol"
     )
 
 

@@ -136,7 +136,7 @@ class SystemRecipe(recipes.RecipeBase):
             )
         if problem is not None:
             raise UnreadableInput(
-                f"recipe {self.name}", problem, "give each stage a value, with commas between them"
+                f"recipe {self.name}", problem, "give one comma-separated value for each stage"
             )
 
     def for_all_stages(self, values: dict[str, Any]) -> dict[str, Any]:
@@ -345,7 +345,7 @@ def system_recipe_from_json(value: object, where: str) -> SystemRecipe:
     kind = KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
         raise UnreadableInput(
-            where, f"is of no known system: {name!r}", f"known: {', '.join(KINDS)}"
+            where, f"names an unknown system: {name!r}", f"known: {', '.join(KINDS)}"
         )
     return kind.from_json(value, where)
 

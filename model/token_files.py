@@ -247,7 +247,9 @@ class TokenFiles:
         except (OSError, sqlite3.Error) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             raise UnreadableInput(
-                str(self.folder), f"cannot be written ({reason})", "fix that or name another folder"
+                str(self.folder),
+                f"cannot be written ({reason})",
+                "correct this or name another folder",
             ) from error
 
     @property

@@ -164,7 +164,7 @@ def fill(
         unknown = [name for name in tensors if name not in wanted]
         has = f" and has {first_two(unknown)}" if unknown else ""
         raise UnreadableInput(
-            str(file), f"lacks {first_two(missing)}{has}", "it is of another model"
+            str(file), f"lacks {first_two(missing)}{has}", "use the file of this model"
         )
     usable = {name: tensors[name] for name in wanted if name in tensors}
     require_shapes(usable, wanted, file)
@@ -175,7 +175,7 @@ def require_shapes(tensors: Mapping[str, Tensor], wanted: Mapping[str, Tensor], 
     for name, tensor in tensors.items():
         if tensor.shape != wanted[name].shape:
             shapes = f"{list(tensor.shape)}, not {list(wanted[name].shape)}"
-            raise UnreadableInput(str(file), f"{name} is {shapes}", "it is of another model")
+            raise UnreadableInput(str(file), f"{name} is {shapes}", "use the file of this model")
 
 
 def frozen_id(settings: object, weights: Mapping[str, Tensor]) -> str:

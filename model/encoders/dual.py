@@ -181,8 +181,8 @@ def add_adapters(towers: Towers, generator: torch.Generator) -> None:
     try:
         inject_adapter_in_model(config, towers)
     except ValueError as error:
-        what = f"has no attention that LoRA knows ({towers.folder})"
-        raise UnreadableInput(f"encoder={NAME}", what, "take CLIP, SigLIP or BLIP") from error
+        what = f"has no attention layers that LoRA supports ({towers.folder})"
+        raise UnreadableInput(f"encoder={NAME}", what, "use CLIP, SigLIP or BLIP") from error
     for name, parameter in towers.named_parameters():
         parameter.requires_grad = name in trained or ".lora_" in name
         if ".lora_A." in name:  # as peft draws it, but from the recipe's seed
@@ -223,7 +223,7 @@ def load_zero_shot(library: str, argument: str) -> DualEncoder:
     parts: dict[str, Parts] = {each: each for each in get_args(Parts)}
     if (wanted or "sum") not in parts:
         raise UnreadableInput(
-            f"{library}:{argument}", f"a query of {wanted!r}", f"write one of {', '.join(parts)}"
+            f"{library}:{argument}", f"unknown query {wanted!r}", f"write one of {', '.join(parts)}"
         )
     towers = load_towers(library, Path(name).expanduser())
     return DualEncoder(library, towers.eval(), parts[wanted or "sum"])

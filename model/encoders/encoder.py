@@ -1,4 +1,4 @@
-"""What an encoder is, and what encoders share: cleaned texts, pixels, and vectors of queries."""
+"""The protocols of encoders and their shared parts: texts, pixels and vectors of queries."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def target_pad(image: Image.Image, ratio: float) -> Image.Image:
 
 
 def crop_to_square(image: Image.Image, size: int) -> Image.Image:
-    """Resize the shorter side to `size`, bicubic, and cut the middle square out."""
+    """Resize the shorter side to `size`, bicubic, and crop the central square."""
     shorter = min(image.size)
     # The longer side is rounded down, as in torchvision's Resize(int).
     width, height = (size * side // shorter for side in image.size)
@@ -128,7 +128,7 @@ class Retriever(FrozenEncoder, Protocol):
     def train(self, mode: bool = True) -> Any: ...
 
     def clean_text(self, text: str) -> str:
-        """The text as `compose` is to be given it."""
+        """The text in the form that `compose` expects."""
         ...
 
     def compose(self, tokens: Tensor, texts: Sequence[str]) -> Tensor:

@@ -167,7 +167,7 @@ def require_names(wanted: Iterable[str], tensors: Mapping[str, Tensor], where: s
     missing = [name for name in wanted if name not in tensors]
     if missing:
         raise UnreadableInput(
-            where, f"lacks {blip2_weights.first_two(missing)}", "it is of another model"
+            where, f"lacks {blip2_weights.first_two(missing)}", "use the file of this model"
         )
 
 
@@ -352,7 +352,7 @@ def read_config(folder: Path) -> Blip2Config:
         reason = str(error).partition("\n")[0] or type(error).__name__
         raise UnreadableInput(str(file), f"is not a config of BLIP-2 ({reason})") from error
     if not takes_text:
-        raise UnreadableInput(str(file), "is of a BLIP-2 whose Q-Former takes no text")
+        raise UnreadableInput(str(file), "describes a BLIP-2 whose Q-Former reads no text")
     vision: Any = config.vision_config
     if vision.patch_size != blip2_weights.PATCH or not isinstance(vision.image_size, int):
         raise UnreadableInput(

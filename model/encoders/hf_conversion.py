@@ -172,11 +172,11 @@ def convert(source: Path, out: Path) -> Checkpoint:
     checkpoint = checkpoints.read(source)
     encoder, recipe = (checkpoint.about.get(key) for key in ("encoder", "recipe"))
     if not isinstance(encoder, dict) or not isinstance(recipe, dict):
-        raise UnreadableInput(str(checkpoint.path), "does not record what it was trained with")
+        raise UnreadableInput(str(checkpoint.path), "does not record its encoder")
     old = encoder.get("name")
     if old not in (LAVIS, HF):
         raise UnreadableInput(
-            str(checkpoint.path), f"is of {old}: only {LAVIS} and {HF} can be converted"
+            str(checkpoint.path), f"has the encoder {old}: only {LAVIS} and {HF} can be converted"
         )
     require_new(out)
     new, rename = (HF, to_hf_name) if old == LAVIS else (LAVIS, to_lavis_name)

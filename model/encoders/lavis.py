@@ -152,7 +152,7 @@ def from_files(architecture: blip2_weights.Architecture, weights: Path) -> Blip2
 def architecture_named(name: str) -> blip2_weights.Architecture:
     if name not in blip2_weights.ARCHITECTURES:
         raise HsfiqError(
-            f"no BLIP-2 is called {name}: there are {', '.join(blip2_weights.ARCHITECTURES)}"
+            f"no BLIP-2 is named {name}: choose from {', '.join(blip2_weights.ARCHITECTURES)}"
         )
     return blip2_weights.ARCHITECTURES[name]
 

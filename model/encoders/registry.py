@@ -50,7 +50,7 @@ def build_retriever(specification: str) -> Retriever:
         return OURS[name](argument)
     if name not in installed:
         known = first_few(sorted({*OURS, *installed}))
-        what = f"no installed encoder is called {name}"
+        what = f"no installed encoder is named {name}"
         raise UnreadableInput(specification, what, f"there are: {known}")
     retriever: Retriever = installed[name].load()(argument)
     return retriever

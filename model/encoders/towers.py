@@ -103,7 +103,7 @@ class OpenClipTowers(Towers):
 def load_open_clip(folder: Path, where: str) -> OpenClipTowers:
     if not (folder / CONFIG).is_file():
         raise UnreadableInput(
-            where, f"{folder} has no {CONFIG}", "name the folder of a model of open_clip"
+            where, f"{folder} has no {CONFIG}", "name the folder of an open_clip model"
         )
     try:
         import open_clip  # noqa: PLC0415 (an extra)
@@ -192,7 +192,7 @@ class TransformersTowers(Towers):
 def load_transformers(folder: Path, where: str) -> TransformersTowers:
     if not (folder / "config.json").is_file():
         raise UnreadableInput(
-            where, f"{folder} has no config.json", "name the folder of a model of transformers"
+            where, f"{folder} has no config.json", "name the folder of a transformers model"
         )
     try:
         from transformers import AutoModel, AutoTokenizer  # noqa: PLC0415 (an extra)
@@ -207,8 +207,8 @@ def load_transformers(folder: Path, where: str) -> TransformersTowers:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise UnreadableInput(where, f"cannot be loaded ({reason})") from error
     if not hasattr(model, "get_image_features") or not hasattr(model, "get_text_features"):
-        what = f"{type(model).__name__} has no vectors of images and texts"
-        raise UnreadableInput(where, what, "take another model")
+        what = f"{type(model).__name__} has no image and text vectors"
+        raise UnreadableInput(where, what, "use another model")
     return TransformersTowers(folder, model, tokenizer)
 
 
@@ -233,7 +233,7 @@ class LibraryPreprocessing(Preprocessing):
             processor = read(folder, local_files_only=True, backend="pil")
         except (OSError, ValueError) as error:
             raise UnreadableInput(
-                f"hf:{folder}", "has no preprocessor_config.json that transformers knows"
+                f"hf:{folder}", "has no preprocessor_config.json that transformers supports"
             ) from error
         settings = processor.to_json_string()
         pixels = processor(images=Image.new("RGB", (32, 32)), return_tensors="pt")["pixel_values"]

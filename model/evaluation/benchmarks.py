@@ -197,7 +197,7 @@ def with_image_set(source: Source, triplet: Triplet, known: set[str]) -> Query:
     if not wanted < set(members) <= known or len(set(members)) < len(members):
         raise UnreadableInput(
             f"{source.path}: pairid {triplet.external_id}",
-            "its img_set is not the reference, the target and others of the split, each once",
+            "its img_set must have the reference, the target and others of the split, once each",
         )
     return Query(
         query_id=triplet.external_id,
@@ -216,7 +216,7 @@ def circo(folder: Path, split: str = "val", prompt: str = CAPTION) -> Benchmark:
     """
     if CAPTION not in prompt:
         raise UnreadableInput(
-            "--prompt", f"{prompt!r} has no place for the caption", f"write {CAPTION} there"
+            "--prompt", f"{prompt!r} lacks a placeholder for the caption", f"insert {CAPTION}"
         )
     source = datasets.read_circo_annotations(folder, split)
     queries = tuple(
@@ -286,7 +286,7 @@ def checked(queries: tuple[Query, ...], path: Path) -> tuple[Query, ...]:
         raise UnreadableInput(
             str(path),
             f"{len(without):,} of {len(queries):,} queries have no target, {without[0]} first",
-            "either all have one, or, on a test split, none",
+            "give every query a target, or, on a test split, none",
         )
     return queries
 

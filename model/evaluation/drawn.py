@@ -68,7 +68,7 @@ def catalogue_of(recipe: Recipe | SystemRecipe, data: Mapping[str, Any]) -> Cata
             garments, triplets = draw_dataset(recipe.seed, *drawn_size(limit))
             if is_trained_on(garments, triplets, recipe, data):
                 return Catalogue(garments, triplets)
-        note = "the triplets differ from the triplets that the scorer's training was validated on"
+        note = "the triplets differ from the validation triplets of the scorer's training"
         return Catalogue(*draw_dataset(recipe.seed, *drawn_size(None)), (note,))
     return Catalogue(*draw_dataset(recipe.seed, *drawn_size(None)))
 

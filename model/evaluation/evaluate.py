@@ -1,6 +1,6 @@
 """Evaluating one system on a benchmark: lists from files, or ranked by a scorer; or both.
 
-This is what `hsfiq evaluate` prints. torch is imported only if there is a scorer.
+The result is the output of `hsfiq evaluate`. torch is imported only if there is a scorer.
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ def submission_check(benchmark: Benchmark, files: Sequence[Path]) -> EvaluationR
     if not files:
         raise UnreadableInput(
             f"--split {benchmark.split}",
-            "its targets are withheld, so there are no figures",
+            "its targets are withheld, so no figure can be computed",
             "write the scorer's lists with --submission DIR or --out FILE",
         )
     lists.check_submission(benchmark, [read_run(path) for path in files])

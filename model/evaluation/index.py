@@ -1,4 +1,4 @@
-"""Ranking a part of a benchmark through an index, and how much of the exact lists that finds."""
+"""Ranking a part of a benchmark through an index, and its recall of the exact lists."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def recall_at(exact: Iterable[set[int]], approximate: Iterable[set[int]]) -> flo
 SEED = 0
 """Of the sample that the centres are found from, and of the queries that are ranked exactly."""
 CHECKED = 100
-"""Queries that are ranked exactly too."""
+"""Queries that are also ranked exactly."""
 
 
 @dataclass(frozen=True, slots=True)

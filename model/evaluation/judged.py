@@ -88,7 +88,7 @@ def require_candidates(judged: JudgedSet, query: JudgedQuery, each: PlacedList) 
             each.where,
             f"image {outside[0]!r} of query {query.query_id} is not among the "
             f"{len(database):,} images of its database{whose}",
-            "rank that database alone",
+            "rank only the images of that database",
         )
 
 
@@ -273,7 +273,7 @@ def mean_over_queries(values: Mapping[str, float | None]) -> Figure:
     """The mean; undefined without a value, or if a list does not determine its value."""
     known = [value for value in values.values() if value is not None]
     if not values:
-        return Figure(None, "no query has an image that counts for it")
+        return Figure(None, "no query has an image for this figure")
     if short := len(values) - len(known):
         lists = count_text(len(values), "list")
         return Figure(None, f"{short:,} of {lists} are too short; give longer ones")
@@ -287,7 +287,7 @@ def mean_over_groups(values: Mapping[str, float | None], groups: Mapping[str, st
     means = [mean_over_queries(own) for own in by_group.values()]
     known = [mean.value for mean in means if mean.value is not None]
     if not known or len(known) < len(means):
-        return Figure(None, "a group has no such figure")
+        return Figure(None, "the figure is undefined in a group")
     return Figure(fsum(known) / len(known))
 
 
@@ -299,7 +299,7 @@ PART = "judged"
 
 @dataclass(frozen=True, slots=True)
 class JudgedRequest:
-    """What is asked for.
+    """The requested outputs.
 
     Attributes:
         runs: the files of each system.
@@ -391,7 +391,7 @@ def notes_on(judged: JudgedSet, system: JudgedFigures) -> list[str]:
     n_unjudged = sum(not own for own in judged.grades.values())
     notes = []
     if judged.databases is None:
-        notes.append("no --databases: whether listed images are candidates was not checked")
+        notes.append("without --databases, images were not compared with the candidates")
     if n_unjudged:
         notes.append(f"{count_text(n_unjudged, 'query', 'queries')} without any judgement")
     if n_without:

@@ -125,7 +125,7 @@ class ListChecks:
         if self.n_rising:
             notes.append(
                 f"in {self.n_rising:,} of {self.n_lists:,} lists a score is above the one before "
-                "it; the order of the list (in TREC files the rank) counted, not the scores"
+                "it; the order of the list (in TREC files the rank) was used, not the scores"
             )
         if benchmark.name == "fashioniq" and self.n_lists:
             notes += self._protocol_notes()
@@ -292,10 +292,10 @@ def explain_unknown(benchmark: Benchmark, unknown: Collection[str], known: Colle
     splits = sorted({match["split"] for match in triplets})
     categories = sorted({match["category"] for match in triplets})
     if benchmark.split not in splits:
-        return f"they are all of split {' and '.join(splits)}"
+        return f"they all belong to split {' and '.join(splits)}"
     if not set(categories) & {part.name for part in benchmark.parts}:
         options = " ".join(f"--category {name}" for name in categories)
-        return f"they are all of {' and '.join(categories)}: add {options}"
+        return f"they all belong to {' and '.join(categories)}: add {options}"
     return explain_caption_order(unknown, known) or example
 
 
@@ -305,8 +305,8 @@ def explain_caption_order(unknown: Collection[str], known: Collection[str]) -> s
     if not {query_id.removesuffix(REVERSED) for query_id in unknown} <= triplets:
         return ""
     if all(query_id.endswith(REVERSED) for query_id in unknown):
-        return "they all have the captions reversed: --captions reversed, or both"
-    return "they all have the captions in order: --captions forward, or both"
+        return "all have captions reversed: use --captions reversed, or both"
+    return "all have captions in order: use --captions forward, or both"
 
 
 def refuse_missing_queries(benchmark: Benchmark, collected: CollectedRuns, remedy: str) -> None:

@@ -26,7 +26,7 @@ SUBSET_KS = (1, 2, 3)
 SEMANTIC_K = 10
 
 SEMANTIC = "semantic_map@10"
-NO_SIZE = "the folder does not hold the list of the candidates"
+NO_SIZE = "the folder has no list of candidates"
 SUMMARY = {"fashioniq": ("recall@10", "recall@50"), "cirr": ("recall@5", "recall_subset@1")}
 """The figures that `mean` averages, as papers on either benchmark report it."""
 

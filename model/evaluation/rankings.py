@@ -98,7 +98,7 @@ def refuse_missing(wanted: Collection[str], available: Collection[str], folder: 
             str(folder),
             f"{len(missing):,} of {len(wanted):,} images are missing or unreadable"
             f" ({first_few(missing)})",
-            "hsfiq images check lists all of a dataset's; --allow-missing goes on without them",
+            "hsfiq images check lists all of a dataset's; --allow-missing continues without them",
         )
 
 
@@ -291,7 +291,7 @@ def images_of(benchmark: Benchmark) -> frozenset[str]:
         if part.corpus.images is None:
             raise UnreadableInput(
                 f"{benchmark.name} {benchmark.split}",
-                f"the candidates of {part.name} are not known",
+                f"the candidates of {part.name} are unknown",
                 "put the dataset's list of images into the folder, or evaluate a --run",
             )
         wanted.update(part.corpus.images)
@@ -312,7 +312,7 @@ def restrict(benchmark: Benchmark, available: Collection[str], folder: Path) -> 
         if not images or not any(query.reference in available for query in part.queries):
             raise UnreadableInput(
                 str(folder),
-                f"holds no candidate of {part.name}, or no reference",
+                f"has no image of a candidate or a reference of {part.name}",
                 "name the folder of the images with --images",
             )
         queries = tuple(
@@ -504,7 +504,7 @@ def partial_notes(benchmark: Benchmark, by_part: Mapping[str, Mapping[int, Cirqr
     """The number of queries in a figure, if not all."""
     return [
         f"{part.name}: cirqrs@{k} is over {len(at.by_query):,} of {len(part.queries):,} queries; "
-        "the others have no list, or images that are missing"
+        "the remaining queries have no list or missing images"
         for part in benchmark.parts
         for k, at in by_part[part.name].items()
         if at.figure.value is not None and len(at.by_query) < len(part.queries)

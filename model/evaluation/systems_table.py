@@ -138,7 +138,7 @@ def why_incomparable(benchmark: Benchmark) -> str | None:
     """Why no published figure is of these data; None if some are."""
     tables = [table for table in contents()["tables"] if table["benchmark"] == benchmark.name]
     if not tables:
-        return f"no table of the papers is of {TITLES[benchmark.name]}"
+        return f"the papers have no table for {TITLES[benchmark.name]}"
     splits = {table["split"]: None for table in tables}
     if benchmark.split not in splits:
         sources = " and ".join(table["source"] for table in tables)
@@ -147,10 +147,10 @@ def why_incomparable(benchmark: Benchmark) -> str | None:
         part.corpus.name == "split" and not part.corpus.n_missing for part in benchmark.parts
     )
     reasons = {
-        "they are of all queries": benchmark.subset is None,
-        "they are of the captions in order": benchmark.captions in (None, "forward"),
-        "they are over the images of the split files": is_of_split,
-        "they are of other numbers of triplets and images": has_published_sizes(benchmark),
+        "they cover all queries": benchmark.subset is None,
+        "they use captions in order": benchmark.captions in (None, "forward"),
+        "they rank the images of the split files": is_of_split,
+        "they have other numbers of triplets and images": has_published_sizes(benchmark),
     }
     return next((reason for reason, is_met in reasons.items() if not is_met), None)
 
@@ -328,7 +328,7 @@ def evaluate_systems(
         if is_absent
     ]
     if without:
-        all_notes.append(f"done without: {', '.join(without)}")
+        all_notes.append(f"omitted: {', '.join(without)}")
     result["notes"] = all_notes
     table_lines = [line for table in tables for line in (*table.lines(), "")]
     return SystemsReport(
@@ -380,7 +380,7 @@ def published_notes(benchmark: Benchmark, published: Sequence[PublishedRow]) -> 
     if reason is not None:
         return [f"no published figures: {reason}"]
     if not published:
-        return ["no published row has the name of a system, such as CLIP4CIR or SPRC"]
+        return ["no system has the name of a published row, such as CLIP4CIR or SPRC"]
     slips = [f"{row.system} in {row.source}" for row in published if row.slips]
     return [f"* contradicts its row as printed: {', '.join(slips)}"] if slips else []
 

@@ -23,7 +23,7 @@ Result = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class UncertaintyRequest:
-    """What is asked for besides the figures of a run.
+    """The requested outputs besides the figures of a run.
 
     Attributes:
         compared: other systems' runs, the files of each by its name.

@@ -80,7 +80,7 @@ def opened(path: Path) -> Iterator[AnswerStore]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             what = "another process is storing answers there"
-            raise UnreadableInput(str(path), what, "wait for it") from None
+            raise UnreadableInput(str(path), what, "wait until it has ended") from None
         content = path.read_bytes()
         whole = content.rfind(b"\n") + 1
         kept = read_lines(path, content[:whole])
@@ -102,7 +102,7 @@ def read_lines(path: Path, content: bytes) -> dict[str, list[Answer]]:
             kept.setdefault(row["key"], []).append(answer)
         except (ValueError, KeyError, TypeError) as error:
             raise UnreadableInput(
-                f"{path}: line {number}", "is no stored answer", "restore or move the file"
+                f"{path}: line {number}", "is not a stored answer", "restore or move the file"
             ) from error
     return kept
 
@@ -110,7 +110,7 @@ def read_lines(path: Path, content: bytes) -> dict[str, list[Answer]]:
 # Asking a judge: each different question once, at a bounded rate, every answer stored at once.
 
 MOST_ATTEMPTS = 3
-"""How often a question is asked whose answers cannot be read."""
+"""The most attempts at a question whose answers cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ class ChatJudge(Judge):
 
     def __init__(self, chat: Chat, model: str, prompt: JudgePrompt, parallel: int) -> None:
         if prompt.asks == "images":
-            what = "asks for the probability of an answer, which an endpoint does not tell"
+            what = "asks for the probability of an answer, which an endpoint does not report"
             raise UnreadableInput(prompt.name, what, "use --prompt preference or likert")
         self._chat, self._model, self._prompt = chat, model, prompt
         self.asks, self.parallel = prompt.asks, parallel

@@ -1,4 +1,4 @@
-"""What a judge is: it is asked about a query and images, and answers with a number or nothing."""
+"""The protocol of judges: questions about a query and images, answered with a number or nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Asks = Literal["images", "sets", "pairs"]
 
 
 class JudgeFailed(HsfiqError):
-    """The judge cannot be asked now; what it has answered is stored."""
+    """The judge cannot be asked now; its earlier answers are stored."""
 
     exit_code = 1
 
@@ -97,7 +97,7 @@ class Judge(ABC):
         """
 
     def close(self) -> None:  # noqa: B027 -- most judges hold nothing open
-        """Let go of what the judge holds open."""
+        """Release the judge's open resources."""
 
 
 # What judges are asked: one TOML file for each prompt.
@@ -177,18 +177,18 @@ def read_judge_prompt(name: str) -> JudgePrompt:
 def check(name: str, values: dict[str, Any]) -> None:
     for key, value in values.items():
         if key not in (*_TEXTS, *_NUMBERS):
-            raise UnreadableInput(name, f"{key} is no key of a prompt", "remove it")
+            raise UnreadableInput(name, f"{key} is not a key of a prompt", "remove it")
         kind, wanted = (str, "a text") if key in _TEXTS else (int, "a whole number")
         if type(value) is not kind or value == "":
             raise UnreadableInput(name, f"{key} is {value!r}", f"write {wanted}")
     asks: Any = values.get("asks")
     if asks not in get_args(Asks):
-        what = f"asks is {asks!r}" if asks is not None else "has no asks"
+        what = f"asks is {asks!r}" if asks is not None else "lacks the key asks"
         raise UnreadableInput(name, what, f"write one of {', '.join(get_args(Asks))}")
     missing = sorted(({"question"} | _REQUIRED[asks]) - values.keys())
     if missing:
         raise UnreadableInput(name, f"has no {missing[0]}", f"a prompt for {asks} needs it")
     if "{text}" not in values["question"]:
-        raise UnreadableInput(name, "question has no {text}", "put it where the text goes")
+        raise UnreadableInput(name, "question has no {text}", "insert it in the place of the text")
     if asks == "sets" and values["lowest"] >= values["highest"]:
-        raise UnreadableInput(name, "lowest is not below highest", "swap them")
+        raise UnreadableInput(name, "lowest must be below highest", "swap them")

@@ -73,7 +73,7 @@ SCORES = {
     "pairs": "the share of askings, both orders, in which the judge preferred the set; a tie is "
     "one half",
 }
-"""What a set's score is, by what the judge is asked about."""
+"""The definition of a set's score, by the subject of the judge's questions."""
 
 
 @dataclass(frozen=True, slots=True)

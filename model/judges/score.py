@@ -102,7 +102,7 @@ def build_judge(specification: str, settings: JudgeSettings) -> Judge:
         return OURS[name](argument, settings)
     if name not in installed:
         known = first_few(sorted({*OURS, *installed}))
-        what = f"no installed judge is called {name}"
+        what = f"no installed judge is named {name}"
         raise UnreadableInput(f"--judge {specification}", what, f"there are: {known}")
     judge: Judge = installed[name].load()(argument)
     return judge
@@ -140,7 +140,7 @@ def judge_release(
         raise UnreadableInput(
             str(folder / f"{name}.json"),
             "holds the scores of another judge or scorer, or of another release",
-            "choose another --name, or --force",
+            "choose another --name, or use --force",
         )
     with images_of_release(judged.sets, release, images) as files:
         result = judge_sets(judged, files, judge, folder / f"{name}.answers.jsonl", run)

@@ -157,7 +157,7 @@ def load(folder: Path, where: str, device: torch.device) -> tuple[Any, Any]:
     """The model and its processor. UnreadableInput if the folder holds none that can be used."""
     if not (folder / "config.json").is_file():
         raise UnreadableInput(
-            where, f"{folder} has no config.json", "name the folder of a model of transformers"
+            where, f"{folder} has no config.json", "name the folder of a transformers model"
         )
     try:
         from transformers import AutoModelForImageTextToText, AutoProcessor  # noqa: PLC0415
@@ -177,7 +177,7 @@ def load(folder: Path, where: str, device: torch.device) -> tuple[Any, Any]:
         raise UnreadableInput(where, f"cannot be loaded ({reason})") from error
     if model.config.is_encoder_decoder:
         what = "is an encoder-decoder, which is not supported"
-        raise UnreadableInput(where, what, "take a model such as LLaVA")
+        raise UnreadableInput(where, what, "use a model such as LLaVA")
     return model.eval().to(device), processor
 
 

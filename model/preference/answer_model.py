@@ -348,7 +348,7 @@ class AnswerModel:
             "offsets": dict(zip(self.participants, scores[1 + N_THRESHOLDS :], strict=True)),
         }
         if result["log_tie"] is None:
-            result["log_tie_reason"] = "no answer that was trained on is a tie"
+            result["log_tie_reason"] = "no training answer is a tie"
         return result
 
 

@@ -98,7 +98,7 @@ def require_standard_scale(release: Path) -> None:
     if points != HIGHEST_SCORE:
         raise UnreadableInput(
             str(release / folder.MANIFEST),
-            f"the scale has {points} points, and the answer model is for {HIGHEST_SCORE}",
+            f"the scale has {points} points, but the answer model needs {HIGHEST_SCORE}",
             "retrain on releases of studies with the standard number of points",
         )
 
@@ -135,7 +135,7 @@ def answer_tensors(questions: Sequence[Question], weights: Mapping[str, float]) 
     index = {name: i for i, name in enumerate(participants)}
     unscaled = torch.tensor([weights[q.participant] for q in questions], dtype=torch.float64)
     if not unscaled.any():
-        raise NothingToDo("every participant contradicts themself too often to have any weight")
+        raise NothingToDo("all participants contradict themselves too often to have any weight")
     return AnswerTensors(
         preferred=torch.tensor([question.preferred for question in questions]),
         scores=torch.tensor([question.scores for question in questions]),

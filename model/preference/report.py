@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 
 # A retraining in words: its model card, and the summary on the terminal.
 
-SIMULATED = (
-    "The answers come from simulated annotators: nothing here says what people would answer."
-)
+SIMULATED = "The answers come from simulated annotators, so the figures say nothing about people."
 HOW_TO_READ = (
     "Intervals are 95%, resampling participants (for recall, triplets). A difference is after - "
     "before; figures that got worse come first. `report.json` has accuracy by margin and the "

@@ -405,7 +405,7 @@ def split_parameters(
     """Split into parameters whose names begin with one of `held`, and the others; refuse none."""
     for prefix in held:
         if not any(name.startswith(prefix) for name in parameters):
-            raise UnreadableInput(f"held={prefix}", "no parameter's name begins with it")
+            raise UnreadableInput(f"held={prefix}", "no parameter's name has this prefix")
     fixed = {name: value for name, value in parameters.items() if name.startswith(tuple(held))}
     if len(fixed) == len(parameters):
         raise UnreadableInput(f"held={','.join(held)}", "leaves no parameter to train")

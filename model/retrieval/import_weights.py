@@ -100,7 +100,7 @@ def layout_of(files: Sequence[PublishedFile]) -> Layout:
     hints = [each.hint for each in LAYOUTS if set(keys) < {*each.needs, *each.may_have}]
     raise UnreadableInput(
         ", ".join(str(file.path) for file in files),
-        f"weights of {', '.join(map(repr, keys))}, which do not make one system",
+        f"weights of {', '.join(map(repr, keys))}, which do not form one system",
         "; or ".join(filter(None, hints)) or "name the files of one system",
     )
 
@@ -112,8 +112,8 @@ def dataset_of(files: Sequence[PublishedFile], stated: Dataset | None) -> Datase
         names = " and ".join(file.description for file in known.values())
         raise UnreadableInput(
             ", ".join(str(file.path) for file in known.values()),
-            f"are {names}, trained on different data",
-            "name the files of one training",
+            f"are {names}, with different training data",
+            "name files with the same training data",
         )
     for dataset, file in known.items():
         if dataset is not None and stated not in (None, dataset):
@@ -125,7 +125,7 @@ def dataset_of(files: Sequence[PublishedFile], stated: Dataset | None) -> Datase
     if stated is None:
         raise UnreadableInput(
             ", ".join(str(file.path) for file in files),
-            "do not say what they were trained on",
+            "do not state their training data",
             "add --dataset fashioniq or --dataset cirr",
         )
     return stated

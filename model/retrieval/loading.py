@@ -185,8 +185,8 @@ def build_qformer(recipe: SystemRecipe, weights: Path | None) -> QFormer:
 def not_for(recipe: SystemRecipe, weights: Path | None) -> UnreadableInput:
     return UnreadableInput(
         f"backbone={recipe.backbone}",
-        f"{recipe.system} cannot be built on it" + (f" from {weights}" if weights else ""),
-        "leave the recipe's own backbone",
+        f"{recipe.system} does not support this backbone" + (f" from {weights}" if weights else ""),
+        "use the recipe's own backbone",
     )
 
 

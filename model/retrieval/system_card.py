@@ -20,8 +20,8 @@ IMPORTED_FROM = "imported_from"
 """The key of a checkpoint's JSON file for the published files."""
 
 NOT_COMPARED = (
-    "Their authors trained them; their license and their published figures hold. Names and shapes "
-    "of all tensors were compared with the model, but its lists have not been compared with "
+    "Their authors trained them; the authors' license and published figures apply. Names and "
+    "shapes of all tensors were compared with the model, but its lists were not compared with "
     "published figures."
 )
 

@@ -17,7 +17,7 @@ from hsfiq.model.encoders.blip2_weights import DAMAGES
 
 # Comparing the tensors of a published file with those of a model, name by name.
 
-REMEDY = "it is of another model, or of another version of its code"
+REMEDY = "use the file of this model and version of its code"
 
 
 def matched(
@@ -52,7 +52,7 @@ def require_like(tensor: Tensor, wanted: Tensor, name: str, file: Path) -> None:
         raise UnreadableInput(str(file), f"{name} has the shape {shapes}", REMEDY)
     if not tensor.isfinite().all():
         raise UnreadableInput(
-            str(file), f"{name} holds values that are not finite", "download it again"
+            str(file), f"{name} has values that are not finite", "download it again"
         )
 
 
@@ -245,7 +245,7 @@ def read_published(path: Path) -> PublishedFile:
         content, names = {QURE: content}, [QURE]
     key = next((key for key in (*KEYS, QURE) if key in names), None)
     if key is None:
-        has = f"has the keys {', '.join(map(str, names[:5]))}" if names else "is no dictionary"
+        has = f"has the keys {', '.join(map(str, names[:5]))}" if names else "is not a dictionary"
         raise UnreadableInput(str(path), f"{has}; a known file has one of {', '.join(KEYS)}")
     weights = content[key]
     if not isinstance(weights, dict):

@@ -1,4 +1,4 @@
-"""A training run's inputs, log and progress, whatever it trains."""
+"""The inputs, log and progress of any training run."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class Optimizer:
 
 @dataclass
 class Progress:
-    """How far a run has got: the part of its last checkpoint that is not tensors."""
+    """The progress of a run: the part of its last checkpoint that is not tensors."""
 
     epoch: int = 0
     """The current or next epoch, from 0."""
@@ -184,7 +184,7 @@ class RunFolder:
             raise UnreadableInput(
                 str(self.path),
                 f"holds a run with other {', '.join(differing)}",
-                "name another --out, or repeat that run's options to resume it",
+                "name another --out, or use that run's options to resume it",
             )
         return checkpoint
 

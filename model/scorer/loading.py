@@ -55,7 +55,7 @@ def load_scorer(path: Path, weights: Path | None, device: torch.device) -> Loade
     if not all(isinstance(checkpoint.about.get(key), dict) for key in ("encoder", "data")):
         raise UnreadableInput(
             str(checkpoint.path),
-            "does not record what it was trained on",
+            "does not record its training data",
             "copy the checkpoint again",
         )
     scorer = new_scorer(recipe, weights)
@@ -63,7 +63,7 @@ def load_scorer(path: Path, weights: Path | None, device: torch.device) -> Loade
         raise UnreadableInput(
             str(checkpoint.path),
             f"was trained on another image encoder than this {recipe.encoder}",
-            "name with --weights the folder that the training used",
+            "name the training's folder with --weights",
         )
     load_parameters(checkpoint, scorer)
     return Loaded(scorer.to(device), recipe, checkpoint)
@@ -86,7 +86,7 @@ def copy_parameters(
             where,
             f"does not fit the encoder: {len(differing)} of its tensors differ, "
             f"first {differing[0]}",
-            "was it made by another version, or with another encoder?",
+            "use the version and the encoder that wrote it",
         )
     with torch.no_grad():
         for name, parameter in parameters.items():

@@ -35,9 +35,7 @@ DRAWN = (
     "say nothing about photographs, about the published system, or about what people prefer."
 )
 SCORES = "It scores how relevant an image is to a reference image and a text."
-NO_JUDGEMENTS = (
-    "It was trained on triplets alone: no human judgement, and no simulated one, was used."
-)
+NO_JUDGEMENTS = "It was trained only on triplets, without human or simulated judgements."
 SELECTED = (
     "Those of the epoch with the best mean recall on these validation triplets, so they are a "
     "little too good. They have no intervals; `hsfiq evaluate --intervals` gives some."

@@ -93,7 +93,7 @@ def test_a_checkpoint_that_lacks_a_part(architecture: Architecture, weights: Pat
     file = weights / architecture.checkpoint
     change(file, lambda tensors: [tensors.pop(f"text_proj.{n}") for n in ("weight", "bias")])
     line = complaint(architecture, weights)
-    assert line == f"{file}: lacks text_proj.weight, text_proj.bias; it is of another model"
+    assert line == f"{file}: lacks text_proj.weight, text_proj.bias; use the file of this model"
 
 
 def test_a_checkpoint_with_other_names(architecture: Architecture, weights: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_tensor_of_another_shape(architecture: Architecture, weights: Path) ->
     file = weights / architecture.checkpoint
     change(file, lambda tensors: tensors.update({"vision_proj.bias": torch.zeros(128)}))
     line = complaint(architecture, weights)
-    assert line == f"{file}: vision_proj.bias is [128], not [256]; it is of another model"
+    assert line == f"{file}: vision_proj.bias is [128], not [256]; use the file of this model"
 
 
 @pytest.mark.parametrize("content", [{}, {"model": 3}, {"model": {"temp": "0.07"}}, [1, 2]])

@@ -151,8 +151,8 @@ def test_missing_images_are_named(fashioniq_folder: Path, tmp_path: Path) -> Non
     )
     first, *other_lines = missing_lines(data)
     assert first == (
-        "3 of 13 images are missing, 2 of 8 triplets are left out for them "
-        "(missing_images.txt names both)"
+        "3 of 13 images are missing; 2 of 8 triplets are skipped for this reason "
+        "(missing_images.txt lists both)"
     )
     assert other_lines == [
         "pool dress: 3 of 5 images",
@@ -161,7 +161,7 @@ def test_missing_images_are_named(fashioniq_folder: Path, tmp_path: Path) -> Non
     assert missing_text(data).splitlines() == [
         "# images without a file: 3",
         *("d3", "d5", "e1"),
-        "# triplets left out for them: 2",
+        "# triplets skipped for them: 2",
         *("dress.train.1", "dress.val.0"),
     ]
 
@@ -182,7 +182,7 @@ def test_no_images_at_all(fashioniq_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(UnreadableInput, match=r"no triplet of split 'train' .*\(0 of 12 images"):
         fashioniq(fashioniq_folder, tmp_path / "empty", "targets")
     write_pictures(fashioniq_folder / "images", {*DRESSES["train"], *SHIRTS["train"]})
-    with pytest.raises(UnreadableInput, match="no triplet of split 'val' has both its images"):
+    with pytest.raises(UnreadableInput, match="no triplet of split 'val' has both of its images"):
         fashioniq(fashioniq_folder, None, "targets")
 
 

@@ -464,7 +464,7 @@ def test_a_file_changed_since_listing_is_reported(tmp_path: Path) -> None:
     files = by_content(images)
     draw_image(images["i0"], seed=99)
     prepared = list(prepare_all(files.items(), Preprocessing(size=8), workers=1, ahead=1))
-    assert prepared[0].reason == f"{images['i0']}: was changed just now; run this again"
+    assert prepared[0].reason == f"{images['i0']}: has just changed; run the command again"
     assert prepared[1].pixels is not None
 
 

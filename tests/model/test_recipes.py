@@ -102,13 +102,13 @@ def test_other_values() -> None:
         ("lr", "nan", "recipe qure-fashioniq: lr is nan, not from 1e-12 to 10"),
         ("lr", "inf", "lr is inf, not from"),
         ("lr", "0", "lr is 0.0, not from"),
-        ("betas", "0.9", "betas=0.9: '0.9' is not 2 values with a comma between them"),
+        ("betas", "0.9", "betas=0.9: '0.9' is not 2 comma-separated values"),
         ("betas", "0.9,1", "betas is 0.9,1.0, not from 0 to 0.999999"),
         ("clip_norm", "-1", "clip_norm is -1.0, not from"),
         ("val_recall", "10,0", "val_recall is 10,0, not from 1"),
         ("strategy", "hard", "strategy=hard: 'hard' is not one of corpus, top-k, after-target"),
         ("strategy", "top-k", "strategy top-k needs n_neg"),
-        ("accumulate", "3", "a batch of 32 has no 3 equal parts"),
+        ("accumulate", "3", "accumulate is 3, but batch is 32: not equal parts"),
         ("n_def", "31", "n_def is 31, more than its 30 epochs"),
         ("seed", "-1", "seed is -1, not from 0"),
     ],
@@ -177,7 +177,7 @@ def test_values_round_trip_through_text(random_recipe: Recipe) -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ([], "it.json: is not a recipe of this version; lacking or unknown: accumulate, batch,"),
+        ([], "it.json: is not a recipe of this version; missing or unknown: accumulate, batch,"),
         ({**QURE.to_json(), "warmth": 3}, "it.json: is not a recipe of this version; lacking or"),
         ({**QURE.to_json(), "lr": None}, "it.json: lr: None is not a number"),
         ({**QURE.to_json(), "lr": []}, "it.json: lr: [] is not a number"),
@@ -314,5 +314,5 @@ def test_stages_that_differ_in_number_are_refused() -> None:
 def test_an_unknown_recipe_and_an_unknown_system_are_refused() -> None:
     with pytest.raises(UnreadableInput, match="did you mean 'clip4cir-cirr'"):
         system_recipe("clip4cir-cir")
-    with pytest.raises(UnreadableInput, match="of no known system: 'dall-e'"):
+    with pytest.raises(UnreadableInput, match="names an unknown system: 'dall-e'"):
         system_recipe_from_json({"system": "dall-e"}, "here")

@@ -86,7 +86,7 @@ def test_a_full_disk_is_detected_before_writing(tmp_path: Path) -> None:
 def test_an_unwritable_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     cache = FeatureCache.open(tmp_path / "file" / "cache", SmallEncoder(), torch.float16)
-    with pytest.raises(UnreadableInput, match=r"cannot be written \(.+\); fix that or name"):
+    with pytest.raises(UnreadableInput, match=r"cannot be written \(.+\); correct this or name"):
         fill(cache, draw_images(tmp_path / "images", 1))
 
 

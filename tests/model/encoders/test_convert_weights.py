@@ -253,7 +253,7 @@ def test_the_command_converts_both_ways(lavis: Path, tmp_path: Path) -> None:
     [
         (("nowhere",), "nowhere: there is no such file or folder"),
         ((".",), "blip2-vitg lacks blip2_pretrained.pth (https://"),
-        ((".", "--model", "blip2-huge"), "no BLIP-2 is called blip2-huge"),
+        ((".", "--model", "blip2-huge"), "no BLIP-2 is named blip2-huge"),
     ],
 )
 def test_the_command_reports_errors(

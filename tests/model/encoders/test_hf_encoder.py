@@ -188,7 +188,7 @@ def save(out: Path, about: dict[str, Any], tensors: dict[str, Any]) -> Path:
 @pytest.mark.parametrize(
     ("about", "name", "message"),
     [
-        ({}, "encoder.temperature", "does not record what it was trained with"),
+        ({}, "encoder.temperature", "does not record its encoder"),
         ("tiny", "encoder.temperature", "is of tiny: only blip2-vitg and blip2-hf can be"),
         ("blip2-hf", "encoder.hf.head", "has encoder.hf.head, unknown to the other encoder"),
         ("blip2-vitg", "encoder.hf.query_tokens", "has encoder.hf.query_tokens, unknown"),

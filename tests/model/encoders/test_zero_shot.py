@@ -138,7 +138,7 @@ def test_the_provenance_tells_ways_of_composing_apart(tmp_path: Path) -> None:
     ("argument", "message"),
     [
         ("nowhere", "nowhere has no config.json; name the folder of a model"),
-        ("nowhere@both", "a query of 'both'; write one of sum, text, image"),
+        ("nowhere@both", "unknown query 'both'; write one of sum, text, image"),
     ],
 )
 def test_unusable_arguments(argument: str, message: str) -> None:

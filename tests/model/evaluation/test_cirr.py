@@ -159,7 +159,7 @@ def test_broken_image_sets(tmp_path: Path, members: list[str]) -> None:
     entries[0]["img_set"]["members"] = members
     put(path, entries)
     line = refusal(evaluate("cirr", tmp_path, put(tmp_path / "it.json", LISTS)))
-    assert "pairid 10: its img_set is not" in line
+    assert "pairid 10: its img_set must have" in line
 
 
 def test_a_query_without_a_target(tmp_path: Path) -> None:

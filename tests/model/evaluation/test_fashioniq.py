@@ -91,12 +91,12 @@ def test_captions_in_either_order(data: Path, tmp_path: Path) -> None:
     assert (figures["n_queries"], figures["captions"], figures["recall@1"]) == (4, "reversed", 0.0)
     line = refusal(evaluate("fashioniq", data, reversed_only, *shirts))
     assert "4 of 4 queries are not in FashionIQ val (shirt; captions forward)" in line
-    assert "they all have the captions reversed: --captions reversed, or both" in line
+    assert "all have captions reversed: use --captions reversed, or both" in line
     line = refusal(evaluate("fashioniq", data, both_orders, *shirts))
     assert "4 of 8 queries" in line
-    assert "they all have the captions reversed" in line
+    assert "all have captions reversed" in line
     line = refusal(evaluate("fashioniq", data, both_orders, *shirts, "--captions", "reversed"))
-    assert "they all have the captions in order" in line
+    assert "all have captions in order" in line
     forward = put(tmp_path / "forward.json", SHIRT_RUN)
     line = refusal(evaluate("fashioniq", data, forward, *shirts, "--captions", "both"))
     assert "4 of 8 queries" in line
@@ -187,8 +187,8 @@ def test_missing_queries(data: Path, run: Path, tmp_path: Path) -> None:
         ({"shirt.val.4": ["s1"]}, "(shirt.val.4); its ids look like shirt.val.0"),
         ({"12": ["s1"]}, "(12); its ids look like shirt.val.0"),
         ({f"shirt.test.{i}": ["s1"] for i in range(9)}, "shirt.test.2 and 6 more)"),
-        ({"shirt.test.0": ["s1"]}, "they are all of split test"),
-        ({"shirt.val.0~": ["s1"]}, "they all have the captions reversed"),
+        ({"shirt.test.0": ["s1"]}, "they all belong to split test"),
+        ({"shirt.val.0~": ["s1"]}, "all have captions reversed"),
         ({"version": "rc2", "metric": "recall"}, "is a file for CIRR's server, not for FashionIQ"),
         ({"version": "rc1", "metric": "recall"}, "version: 'rc1' is not 'rc2'"),
         ({"shirt.val.0": "s1"}, "shirt.val.0: expected a list, found 's1'"),
@@ -213,7 +213,7 @@ def test_runs_over_other_categories_than_requested(data: Path, run: Path, tmp_pa
     assert "--category shirt evaluates" in fewer
     dresses = put(tmp_path / "dresses.json", DRESS_RUN)
     other = refusal(evaluate("fashioniq", data, dresses, *shirts))
-    assert "they are all of dress: add --category dress" in other
+    assert "they all belong to dress: add --category dress" in other
 
 
 def test_two_systems_and_a_query_in_two_files(data: Path, run: Path, tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ def test_an_image_outside_of_database_is_named_with_its_line(words: Words, tmp_p
     )
     line = refusal(hsfiq(*words, "--run", run))
     assert f"{run}: line 3: image 'a' of query q3" in line
-    assert "of group cats; rank that database alone" in line
+    assert "of group cats; rank only the images of that database" in line
 
 
 def test_without_databases_candidates_are_unknown(tmp_path: Path) -> None:
@@ -140,9 +140,7 @@ def test_without_databases_candidates_are_unknown(tmp_path: Path) -> None:
     )
     figures = result(without, "--run", write_lists(tmp_path), "--k", "2")
     assert figures["databases"] is None
-    assert (
-        "no --databases: whether listed images are candidates was not checked" in figures["notes"]
-    )
+    assert "without --databases, images were not compared with the candidates" in figures["notes"]
 
 
 def test_a_run_is_needed(words: Words) -> None:

@@ -165,7 +165,7 @@ def test_cirr_needs_the_reference_in_its_corpus(paths: ScorerPaths, val: Benchma
 
 def test_an_unknown_corpus_is_refused(paths: ScorerPaths, val: Benchmark) -> None:
     part = replace(val.parts[0], corpus=Corpus("COCO", None))
-    with pytest.raises(UnreadableInput, match=f"the candidates of {part.name} are not known"):
+    with pytest.raises(UnreadableInput, match=f"the candidates of {part.name} are unknown"):
         retrieved(replace(val, name="circo", parts=(part,)), paths)
 
 
@@ -211,7 +211,7 @@ def test_missing_images_are_refused_in_one_line(damaged: ScorerPaths, val: Bench
         retrieved(val, damaged)
     assert str(missing.value) == (
         f"{damaged.images}: 1 of {n} images are missing or unreadable ({deleted}); "
-        "hsfiq images check lists all of a dataset's; --allow-missing goes on without them"
+        "hsfiq images check lists all of a dataset's; --allow-missing continues without them"
     )
     draw_pictures([garment_of(deleted)], damaged.images)
     with pytest.raises(UnreadableInput, match=rf"1 of {n} images .*\({broken}\)"):
@@ -361,7 +361,7 @@ def test_a_different_catalogue_is_noted(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(data, "GARMENTS", 40)
     other = catalogue_of(SMALL, {"name": "drawn", "n_train": 60, "sha256": "another"})
     assert other.notes == (
-        "the triplets differ from the triplets that the scorer's training was validated on",
+        "the triplets differ from the validation triplets of the scorer's training",
     )
     other_data = catalogue_of(SMALL, {"name": "fashioniq", "n_train": 18_000, "sha256": "another"})
     assert other_data.notes == ()

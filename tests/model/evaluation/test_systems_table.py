@@ -173,7 +173,7 @@ def test_a_row_for_each_system(data: Path, systems: tuple[str, ...], tmp_path: P
     assert lines[3].split() == ["SPRC", *["100.00"] * 7]
     assert table["published"] == []
     notes = "".join(table["notes"])
-    assert "no published figures: they are of other numbers of triplets" in notes
+    assert "no published figures: they have other numbers of triplets" in notes
     assert "CIRQRS@k (needs --checkpoint), preference rates (need --release)" in notes
 
 

@@ -199,11 +199,11 @@ def test_calls_are_spaced(release: Path) -> None:
     ("options", "message"),
     [
         (("--price", "1"), "--price: '1' is not two prices; write 2.5,10"),
-        (("--prompt", "change"), "which an endpoint does not tell"),
+        (("--prompt", "change"), "which an endpoint does not report"),
         (("--prompt", "other"), "'other' is not known; use change, likert"),
         (("--checkpoint", "x"), "takes the place of --checkpoint"),
         (("--judge", "chat:"), "is not NAME:ARGUMENT"),
-        (("--judge", "chta:m"), "no installed judge is called chta; there are: chat, clipscore"),
+        (("--judge", "chta:m"), "no installed judge is named chta; there are: chat, clipscore"),
     ],
 )
 def test_wrong_options(release: Path, options: tuple[str, ...], message: str) -> None:

@@ -150,11 +150,11 @@ def test_the_judge_of_the_docs_is_found_and_scores(
     ("content", "message"),
     [
         ("asks = 1", "asks is 1; write a text"),
-        ('question = "{text}"', "has no asks; write one of images, sets, pairs"),
+        ('question = "{text}"', "lacks the key asks; write one of images, sets, pairs"),
         ('asks = "pairs"\nquestion = "{text}"\nfirst = "A"\nsecond = "B"', "has no tie"),
         ('asks = "images"\nquestion = "Is it?"', r"question has no \{text\}"),
         ('asks = "sets"\nquestion = "{text}"\nlowest = 5\nhighest = 1', "not below"),
-        ('asks = "images"\nquestion = "{text}"\nx = 1', "x is no key of a prompt"),
+        ('asks = "images"\nquestion = "{text}"\nx = 1', "x is not a key of a prompt"),
         ("asks", "broken TOML"),
     ],
 )

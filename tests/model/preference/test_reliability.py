@@ -51,7 +51,7 @@ def test_contradicting_participants_weigh_less() -> None:
     assert reliability_weights(questions, {"sure": 20})["sure"] < reliability["sure"]
     weights = answer_tensors(questions, reliability).weights
     assert weights.mean().item() == pytest.approx(1)
-    with pytest.raises(NothingToDo, match="every participant contradicts themself"):
+    with pytest.raises(NothingToDo, match="all participants contradict themselves"):
         answer_tensors(questions, dict.fromkeys(reliability, 0.0))
 
 

@@ -344,5 +344,5 @@ def test_the_encoder_of_the_docs_is_found_and_scores(
     assert len(set_scores(tmp_path / "hp.scores", "colours")) == len(loop.sets)
     unknown = score(loop, release, *options, scorer=Path("colors:0.5"))
     assert_refused(
-        unknown, "no installed encoder is called colors; there are: colour-words, hf, openclip"
+        unknown, "no installed encoder is named colors; there are: colour-words, hf, openclip"
     )

@@ -182,7 +182,7 @@ def test_unusable_sizes(weights: Path) -> None:
     stated = system_recipe("sprc-fashioniq")
     with pytest.raises(UnreadableInput, match="takes images of 42 pixels"):
         build_qformer(stated.with_values({"backbone": "blip2-hf"}), weights)
-    with pytest.raises(UnreadableInput, match="cannot be built on it"):
+    with pytest.raises(UnreadableInput, match="does not support this backbone"):
         build_qformer(stated.with_values({"backbone": "blip-base"}), weights)
     recipe = system_recipe("mapnet-fashioniq").with_values({**SIZE, "n_queries": "33"})
     with pytest.raises(UnreadableInput, match="has 32 query tokens; set n_queries=32"):

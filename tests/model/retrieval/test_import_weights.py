@@ -296,8 +296,8 @@ def test_files_of_two_trainings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     ("keys", "message"),
     [
         (["Combiner"], "'Combiner', which .* system; add CLIP4CIR's tuned CLIP.*add Bi-BLIP4CIR"),
-        (["BLIPTextEncoder"], "'BLIPTextEncoder', which do not make one system; add Bi-BLIP4CIR's"),
-        (["CLIP", "model"], "'CLIP', 'model', which do not make one system; name the files of one"),
+        (["BLIPTextEncoder"], "'BLIPTextEncoder', which do not form one system; add Bi-BLIP4CIR's"),
+        (["CLIP", "model"], "'CLIP', 'model', which do not form one system; name the files of one"),
         (["CLIP", "CLIP"], "is the second file with 'CLIP'"),
     ],
 )
@@ -320,7 +320,7 @@ class RunsCode:
     [
         ({"CLIP": {}, "config": RunsCode()}, "could run code, and is not read"),
         ({"state_dict": {}, "epoch": 3}, "has the keys state_dict, epoch; a known file has one of"),
-        ([torch.zeros(1)], "is no dictionary; a known file has one of CLIP"),
+        ([torch.zeros(1)], "is not a dictionary; a known file has one of CLIP"),
         ({"CLIP": 3}, "holds no weights under 'CLIP'"),
     ],
 )

@@ -159,13 +159,13 @@ def test_unreadable_images_are_named_and_left_out(fashioniq: Path) -> None:
     assert f"{images / 'train3.jpg'}: has zero bytes; replace it with a complete image" in lines
     assert any(line.startswith(f"{images / 'train4.jpg'}: cannot be decoded") for line in lines)
     assert any(line.startswith(f"{images / 'val0.jpg'}: cannot be decoded") for line in lines)
-    assert "3 of 20 images are missing, 4 of 18 triplets are left out" in command.err
+    assert "3 of 20 images are missing; 4 of 18 triplets are skipped" in command.err
     assert (command.result["n_train"], command.result["n_val"]) == (N_TRAIN - 3, N_VAL - 1)
     named = (fashioniq.parent / "out" / "missing_images.txt").read_text().splitlines()
     assert named == [
         "# images without a file: 3",
         *("train3", "train4", "val0"),
-        "# triplets left out for them: 4",
+        "# triplets skipped for them: 4",
         *("dress.train.2", "dress.train.3", "dress.train.4", "dress.val.0"),
     ]
     repeated = train_on(fashioniq, *TINY, "--json")
@@ -192,7 +192,7 @@ def test_without_the_cache_an_unreadable_image_stops_the_run(fashioniq: Path) ->
 def test_only_unreadable_images(fashioniq: Path) -> None:
     for path in (fashioniq / "images").iterdir():
         path.write_bytes(b"rubbish")
-    assert_refused(train_on(fashioniq, *TINY), "no triplet of split 'train' has both its images")
+    assert_refused(train_on(fashioniq, *TINY), "no triplet of split 'train' has both of its images")
     assert not (fashioniq.parent / "out").exists()
 
 

@@ -230,6 +230,8 @@ def test_images_of_own_data_are_named_by_path(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["a\nb", "a\x1b[31m", "a\udcff"])
 def test_a_name_that_no_answer_can_have_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / f"{name}.png").write_bytes(b"")
-    with pytest.raises(UnreadableInput, match="has a name that no answer can have") as caught:
+    with pytest.raises(
+        UnreadableInput, match="has a name that is not allowed in answers"
+    ) as caught:
         folder_candidates(tmp_path)
     assert str(caught.value).isprintable()
