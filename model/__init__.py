@@ -1,1 +1,1 @@
-"""Encoders, scorer, negatives, training and evaluation. torch lives here and nowhere else."""
+"""Encoders, scorer, negatives, training and evaluation. Only this package imports torch."""

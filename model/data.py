@@ -346,7 +346,7 @@ GARMENTS = 600
 """Garments of each category in the drawn catalogue for training."""
 
 TRIPLETS = 18_000
-"""Triplets drawn from it for all three splits; half of them train."""
+"""Triplets drawn from it for all three splits; half of them are for training."""
 
 VALIDATION = 200
 """The most validation triplets of each category."""

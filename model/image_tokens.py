@@ -1,4 +1,4 @@
-"""Where an image's tokens come from: the cache, the encoder each time, or the memory."""
+"""The sources of an image's tokens: the cache, the encoder at each call, or the memory."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def rocchio(turns: Sequence[Feedback]) -> Tensor:
 # Images that a search brings along: decoded, encoded, and forgotten with its answer.
 
 FORMATS = ("JPEG", "MPO", "PNG")
-"""Pillow's names. MPO is a JPEG with a second picture, as some phones write; the first is used."""
+"""Pillow's names. MPO is a JPEG with a second picture, from some phones; the first is used."""
 
 
 def preprocessed(where: str, search: Search, preprocessing: Preprocessing) -> dict[str, Tensor]:

@@ -213,7 +213,7 @@ LONGEST_IMAGE = 400
 
 @dataclass(frozen=True, slots=True)
 class PlainScores:
-    """Where the scores are, and what they were computed with."""
+    """The folder of the scores, and the inputs of their computation."""
 
     out: Path
     n_sets: int
@@ -428,7 +428,7 @@ def score_release(
 
 
 def provenance_of(name: str, release: Path, loaded: LoadedRetriever) -> dict[str, Any]:
-    """What determines the scores, apart from which images are available."""
+    """Everything that determines the scores, except the available images."""
     return jsonable(
         {
             "metric": name,

@@ -38,7 +38,7 @@ LARGEST_BODY = 4 * 2**20
 """Bytes of a request."""
 
 MOST_WAITING = 64
-"""Requests that are being computed or wait for it; further ones are answered 503."""
+"""Requests that are computed or waiting; further requests are answered 503."""
 
 RETRY_AFTER = 1
 """Seconds after which a client that was answered 503 may ask again."""

@@ -24,7 +24,7 @@ class Diverged(NothingToDo):
 
 
 def first_not_finite(module: nn.Module, forward: Callable[[], Tensor]) -> str | None:
-    """Repeat a forward pass, which returns margins, and name what first gave a number not finite.
+    """Repeat a forward pass, which returns margins; name the first source of a number not finite.
 
     That is a weight, else the innermost module whose output is not finite; None if all is finite.
     """

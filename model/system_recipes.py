@@ -314,7 +314,7 @@ DRAWN_SYSTEMS: Final = {
     system: recipes.read_stated(values)
     for system, values in recipes.STATED["each system on drawn"].items()
 }
-"""What else each system changes there.
+"""Further changes of each system there.
 
 With all 9,000 triplets the systems come out too good and too alike (recall@10 above 0.9), which no
 study could tell apart. So each trains on a number of its own, chosen so that they are about as far

@@ -135,7 +135,7 @@ class Layout:
     """Rows of P x W numbers and the settings that they were computed with."""
 
     encoder: str
-    """Its name, for people; `frozen_id` identifies its weights."""
+    """Its readable name; `frozen_id` identifies its weights."""
     frozen_id: str
     preprocessing: Preprocessing
     dtype: torch.dtype

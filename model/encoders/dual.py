@@ -64,7 +64,7 @@ class VectorEncoder(nn.Module):
 # of unit vectors, normalised. The residual is 0 at first: training starts from the zero-shot sum.
 
 TEMPERATURE = 0.07
-"""At the start; it is trained, as in BLIP-2."""
+"""The initial value; it is trained, as in BLIP-2."""
 
 
 class TrainedDual(VectorEncoder):
@@ -195,7 +195,7 @@ def add_adapters(towers: Towers, generator: torch.Generator) -> None:
 # each of length 1 (Baldrati et al., CVPR 2022 call it the sum baseline), or one of the two alone.
 
 Parts = Literal["sum", "text", "image"]
-"""What a query is made of."""
+"""The parts that form a query."""
 
 
 class DualEncoder(VectorEncoder):

@@ -96,7 +96,7 @@ def crop_to_square(image: Image.Image, size: int) -> Image.Image:
 
 
 class FrozenEncoder(Protocol):
-    """What the feature cache needs: the part of a model that is never trained.
+    """The interface for the feature cache: the part of a model that is never trained.
 
     Letters in shapes: B batch, P image tokens, W their width, L vectors of an image in the gallery,
     D dimensions.

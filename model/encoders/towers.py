@@ -45,11 +45,11 @@ class Towers(nn.Module, ABC):
 
     @abstractmethod
     def text_vectors(self, texts: Sequence[str]) -> Tensor:
-        """B texts -> [B, D] float32, not normalised; a text that is too long loses its end."""
+        """B texts -> [B, D] float32, not normalised; a text that is too long is truncated."""
 
     @abstractmethod
     def image_modules(self) -> Sequence[nn.Module]:
-        """The modules that `image_vectors` alone uses; none where the library does not tell."""
+        """The modules that `image_vectors` alone uses; none if the library does not name them."""
 
     @torch.no_grad()
     def width(self) -> int:

@@ -367,7 +367,7 @@ def subset_of(benchmark: Benchmark, chosen: str) -> tuple[Benchmark, list[str]]:
 
 
 def path_and_label(chosen: str) -> tuple[Path, str | None]:
-    """`FILE:LABEL` in two; a file whose own name has a colon is that file."""
+    """Split `FILE:LABEL`; the name of an existing file may contain a colon."""
     name, colon, label = chosen.rpartition(":")
     if not colon or Path(chosen).exists():
         return Path(chosen), None

@@ -281,7 +281,7 @@ def refuse_unknown_queries(benchmark: Benchmark, lists: Mapping[str, PlacedList]
 
 
 def explain_unknown(benchmark: Benchmark, unknown: Collection[str], known: Collection[str]) -> str:
-    """What the unknown queries have in common, with the option that includes them."""
+    """The common property of the unknown queries, with the option that includes them."""
     example = f"its ids look like {next(iter(known))}"
     if benchmark.name != "fashioniq":
         return f"{example}; another split has others (--split)"

@@ -183,7 +183,7 @@ def part_figures(benchmark: Benchmark, part: Part, answers: SystemLists) -> Part
 
 
 def measures_of(benchmark: Benchmark, part: Part, answers: SystemLists) -> dict[str, Measure]:
-    """What is computed of a part's lists, in the order of the figures."""
+    """The values computed from a part's lists, in the order of the figures."""
     n_candidates = candidates_per_query(benchmark, part)
     measure = partial(Measure, lists=answers.lists, problem=too_short(benchmark, part))
     measures: dict[str, Measure] = {}

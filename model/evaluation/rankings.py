@@ -55,7 +55,7 @@ class PreparedScorer:
         return sorted(self.wanted - self.available)
 
     def missing_json(self) -> dict[str, Any]:
-        """How many images are missing, and the first by name; empty if none is."""
+        """The number of missing images, and the first by name; empty if none is missing."""
         if not self.missing:
             return {}
         return {

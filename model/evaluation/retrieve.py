@@ -28,7 +28,7 @@ from hsfiq.model.scorer.job import Callback
 from hsfiq.model.scorer.loading import ScorerPaths
 
 Halves = Literal["both", "text", "image"]
-"""What a query consists of: with `text` every reference is a blank image, with `image` every text
+"""The parts of a query: with `text` every reference is a blank image, with `image` every text
 is empty."""
 
 BLANK = 128
@@ -37,7 +37,7 @@ BLANK = 128
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to rank, and how.
+    """The lists to rank, and the method.
 
     Attributes:
         name: of the system, as the run names it; None for the checkpoint's own.
@@ -207,7 +207,7 @@ def blank_tokens(prepared: rankings.PreparedScorer) -> Tensor:
 
 
 def index_json(request: Request, recalls: Mapping[str, Any]) -> dict[str, Any]:
-    """What was searched instead of all images, and the mean share of the exact lists in it."""
+    """The index searched instead of all images, and its mean recall of the exact lists."""
     if request.probes is None:
         return {}
     return {"index": {"probes": request.probes, "recall": dict(recalls)}}

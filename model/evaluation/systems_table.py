@@ -135,7 +135,7 @@ def contents() -> dict[str, Any]:
 
 
 def why_incomparable(benchmark: Benchmark) -> str | None:
-    """Why no published figure is of these data; None if some are."""
+    """Why no published figure applies to these data; None if some apply."""
     tables = [table for table in contents()["tables"] if table["benchmark"] == benchmark.name]
     if not tables:
         return f"the papers have no table for {TITLES[benchmark.name]}"
@@ -156,7 +156,7 @@ def why_incomparable(benchmark: Benchmark) -> str | None:
 
 
 def has_published_sizes(benchmark: Benchmark) -> bool:
-    """Whether all parts are there, each with its published numbers of triplets and images."""
+    """Whether all parts are present, each with its published numbers of triplets and images."""
     is_cirr = benchmark.name == "cirr"
     expected = {
         name: sizes

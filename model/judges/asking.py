@@ -141,7 +141,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """The answer that counts for each question, and what all answers cost.
+    """The answer that counts for each question, and the cost of all answers.
 
     Attributes:
         of: by key; a question without a readable answer has its last one.

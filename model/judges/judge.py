@@ -16,7 +16,7 @@ from hsfiq.errors import HsfiqError, UnreadableInput
 from hsfiq.readers.files import read_text
 
 Asks = Literal["images", "sets", "pairs"]
-"""What one question is about: a single image, a retrieved set, or two sets of one query."""
+"""The subject of a question: a single image, a retrieved set, or two sets of one query."""
 
 
 class JudgeFailed(HsfiqError):
@@ -27,7 +27,7 @@ class JudgeFailed(HsfiqError):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A query and what is judged.
+    """A query and its judged sets.
 
     Attributes:
         reference: the reference image's file; None if the judge does not look at it.
@@ -43,14 +43,14 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a judge answered.
+    """An answer of a judge.
 
     Attributes:
         value: the number, higher is better; of a pair the preference for the set that was shown
             first, from 0 to 1, where 0.5 is a tie. None if there is none.
         reason: why there is no value.
-        raw: what the model said, as JSON.
-        usage: what the answer cost, such as `prompt_tokens`.
+        raw: the model's output, as JSON.
+        usage: the cost of the answer, such as `prompt_tokens`.
         is_final: whether asking again in this run would not help.
         is_kept: whether it is stored; else the question is asked again by the next run.
     """

@@ -78,7 +78,7 @@ SCORES = {
 
 @dataclass(frozen=True, slots=True)
 class Sets:
-    """What is judged.
+    """The judged sets.
 
     Attributes:
         pairs: the ids of sets that are compared with each other.

@@ -1,4 +1,4 @@
-"""The answered questions of a release, as tensors, and how much each participant weighs."""
+"""The answered questions of a release, as tensors, and the weight of each participant."""
 
 from __future__ import annotations
 

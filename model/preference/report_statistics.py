@@ -121,7 +121,7 @@ def worst_first(figures: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def calibration(
     release: Release, predictions: Mapping[str, Predictions], draws: Bootstrap
 ) -> dict[str, Any]:
-    """How right the probabilities are that set 1 is preferred, over the answers without ties.
+    """The accuracy of the probabilities that set 1 is preferred, over the answers without ties.
 
     In {"n", "human_ties", "before", "after", "figures"}, the last are the entries of the Brier
     score and of the expected calibration error (Naeini et al. 2015, with `BINS` equal bins), which

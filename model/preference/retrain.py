@@ -232,7 +232,7 @@ def training_dtype(recipe: Recipe, device: torch.device) -> torch.dtype:
 def provenance_of(
     answers: ReleaseAnswers, loaded: Loaded, settings: Settings, data: TrainingData | None
 ) -> dict[str, Any]:
-    """What identifies this retraining, as its checkpoint records it.
+    """The identity of this retraining, as recorded in its checkpoint.
 
     Recipe, data, encoder and preprocessing are those of the scorer that it starts from.
     """
@@ -288,7 +288,7 @@ def write(
 
 
 def summary(checkpoint: Checkpoint) -> dict[str, Any]:
-    """What `hsfiq train preference` prints: the checkpoint and its report."""
+    """The output of `hsfiq train preference`: the checkpoint and its report."""
     path = checkpoint.path.with_name(REPORT)
     try:
         report = json.loads(path.read_bytes())

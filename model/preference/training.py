@@ -153,7 +153,7 @@ def draw_negative(pool: Sequence[str], target: str, u: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What a retraining reads, restricted to the images that are available."""
+    """The inputs of a retraining, restricted to the available images."""
 
     train: list[Question]
     held_out: list[Question]
@@ -237,7 +237,7 @@ class Retrained:
 
     @property
     def final(self) -> AnswerModel:
-        """What predictions with the retrained scorer use."""
+        """The answer model for predictions with the retrained scorer."""
         return self.cross_fitted or self.after
 
 

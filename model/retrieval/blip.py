@@ -216,7 +216,7 @@ class Blip(nn.Module):
         return vectors
 
     def word_ids(self, texts: Sequence[str], longest: int) -> Any:
-        """`input_ids` and `attention_mask`, both [B, T]; a text that is too long loses its end."""
+        """`input_ids` and `attention_mask`, both [B, T]; a text that is too long is truncated."""
         words = self._tokenizer(
             list(texts), padding=True, truncation=True, max_length=longest, return_tensors="pt"
         )

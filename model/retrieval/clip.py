@@ -358,7 +358,7 @@ class Clip(nn.Module):
         return vectors
 
     def word_ids(self, texts: Sequence[str]) -> Any:
-        """`input_ids` and `attention_mask`, both [B, T]; a text that is too long loses its end."""
+        """`input_ids` and `attention_mask`, both [B, T]; a text that is too long is truncated."""
         words = self._tokenizer(
             [cleaned(text) for text in texts],
             padding=True,

@@ -106,7 +106,7 @@ def layout_of(files: Sequence[PublishedFile]) -> Layout:
 
 
 def dataset_of(files: Sequence[PublishedFile], stated: Dataset | None) -> Dataset:
-    """What the files were trained on; UnreadableInput if that is unknown or contradictory."""
+    """The training data of the files; UnreadableInput if that is unknown or contradictory."""
     known = {file.known.dataset: file for file in files if file.known and file.known.dataset}
     if len(known) > 1:
         names = " and ".join(file.description for file in known.values())
@@ -329,7 +329,7 @@ def backbone_tensors(
 
 
 def about(system: System, recipe: SystemRecipe, files: Sequence[PublishedFile]) -> dict[str, Any]:
-    """What the checkpoint's JSON file says."""
+    """The content of the checkpoint's JSON file."""
     return {
         "recipe": recipe.to_json(),
         "stage": 2 if any(file.key == "Combiner" for file in files) else 1,

@@ -1,4 +1,4 @@
-"""Loading whatever ranks images: a retrieval system or a scorer, from its checkpoint."""
+"""Loading a model that ranks images: a retrieval system or a scorer, from its checkpoint."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from hsfiq.model.system_recipes import (
 # Pre-trained backbones from the files of their authors. Nothing is downloaded.
 
 Start = Literal["published", "frozen", "empty"]
-"""What the weights of CLIP or BLIP are before training or loading: all published ones; the frozen
+"""The weights of CLIP or BLIP before training or loading: all published ones; the frozen
 ones alone, because a checkpoint has the others; or none, because a checkpoint has all. BLIP-2
 always has all published ones: no checkpoint holds its image encoder."""
 

@@ -173,7 +173,7 @@ class System(nn.Module, ABC):
         return self.backbone
 
     def clean_text(self, text: str) -> str:
-        """The text as the recipe says: as it is, or as LAVIS cleans it."""
+        """The text as the recipe requires: unchanged, or cleaned as in LAVIS."""
         if self.recipe.text == "as-is":
             return decode(text)
         return normalise(text, self.recipe.max_words)

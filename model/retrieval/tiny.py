@@ -67,7 +67,7 @@ class TinyTowers(tiny.PatchTokens, nn.Module):
 
 
 class ImageEncoder(nn.Module):
-    """Reads each patch with weights of its own: garments are in the middle of the picture."""
+    """Reads each patch with separate weights: garments are in the middle of the picture."""
 
     def __init__(self) -> None:
         super().__init__()

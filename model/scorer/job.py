@@ -168,7 +168,7 @@ class RunFolder:
 
     path: Path
     identity: Mapping[str, Any]
-    """What distinguishes this run: recipe, data, encoder, initial weights."""
+    """The identity of this run: recipe, data, encoder, initial weights."""
     about: Mapping[str, Any]
 
     def last(self) -> Checkpoint | None:

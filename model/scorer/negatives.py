@@ -23,7 +23,7 @@ from hsfiq.model.scorer.scorer import relevance
 # sorted values: sorting values alone is many times cheaper than an argsort.
 
 _STEEPEST = 4
-"""Drops tried before sorting all of them: enough for nearly every query."""
+"""Number of drops examined before sorting all: enough for nearly every query."""
 
 
 def between_drops(

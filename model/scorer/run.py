@@ -194,7 +194,7 @@ def identity(
     encoder: FrozenEncoder,
     init_sha256: str | None,
 ) -> dict[str, Any]:
-    """What distinguishes this run from others, as its checkpoints record it."""
+    """The identity of this run, as recorded in its checkpoints."""
     return {
         "recipe": recipe.to_json(),
         "data": {
@@ -210,7 +210,7 @@ def identity(
 
 
 def encoder_of(encoder: FrozenEncoder) -> dict[str, Any]:
-    """What a checkpoint records of its image encoder."""
+    """The record of the image encoder in a checkpoint."""
     return {
         "encoder": {
             "name": encoder.name,

@@ -40,7 +40,7 @@ class Batch:
     targets: Tensor  # [b, P, W]
     negatives: Tensor | None  # [b, P, W]; None for the batch's other targets
     weight: float
-    """Of each triplet in the loss: 1 / n; 0 if this process has none and stands in with one."""
+    """Of each triplet in the loss: 1 / n; 0 if this process has none and uses a placeholder."""
     n: int
     """Triplets of the step, all processes together."""
 
