@@ -312,7 +312,7 @@ def restrict(benchmark: Benchmark, available: Collection[str], folder: Path) -> 
         if not images or not any(query.reference in available for query in part.queries):
             raise UnreadableInput(
                 str(folder),
-                f"has no image of a candidate or a reference of {part.name}",
+                f"lacks all candidates or all references of {part.name}",
                 "name the folder of the images with --images",
             )
         queries = tuple(

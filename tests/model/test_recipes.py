@@ -178,7 +178,7 @@ def test_values_round_trip_through_text(random_recipe: Recipe) -> None:
     ("value", "message"),
     [
         ([], "it.json: is not a recipe of this version; missing or unknown: accumulate, batch,"),
-        ({**QURE.to_json(), "warmth": 3}, "it.json: is not a recipe of this version; lacking or"),
+        ({**QURE.to_json(), "warmth": 3}, "it.json: is not a recipe of this version; missing or"),
         ({**QURE.to_json(), "lr": None}, "it.json: lr: None is not a number"),
         ({**QURE.to_json(), "lr": []}, "it.json: lr: [] is not a number"),
         ({**QURE.to_json(), "epochs": 3.0}, "it.json: epochs: 3.0 is not a whole number"),

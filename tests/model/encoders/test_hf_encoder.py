@@ -189,7 +189,11 @@ def save(out: Path, about: dict[str, Any], tensors: dict[str, Any]) -> Path:
     ("about", "name", "message"),
     [
         ({}, "encoder.temperature", "does not record its encoder"),
-        ("tiny", "encoder.temperature", "is of tiny: only blip2-vitg and blip2-hf can be"),
+        (
+            "tiny",
+            "encoder.temperature",
+            "has the encoder tiny: only blip2-vitg and blip2-hf can be",
+        ),
         ("blip2-hf", "encoder.hf.head", "has encoder.hf.head, unknown to the other encoder"),
         ("blip2-vitg", "encoder.hf.query_tokens", "has encoder.hf.query_tokens, unknown"),
         ("blip2-hf", "encoder.query_tokens", "has encoder.query_tokens, unknown"),

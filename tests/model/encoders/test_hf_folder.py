@@ -134,7 +134,10 @@ def test_a_truncated_file(folder: Path, share: float) -> None:
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
-        (lambda config: config["qformer_config"].pop("use_qformer_text_input"), "Q-Former takes"),
+        (
+            lambda config: config["qformer_config"].pop("use_qformer_text_input"),
+            "Q-Former reads no text",
+        ),
         (lambda config: config.pop("qformer_config"), "is not a config of BLIP-2 ("),
         (lambda config: config["vision_config"].update(hidden_size="wide"), "is not a config of"),
         (lambda config: config["vision_config"].update(num_attention_heads=5), "is not a config"),

@@ -137,7 +137,7 @@ def test_the_provenance_tells_ways_of_composing_apart(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
-        ("nowhere", "nowhere has no config.json; name the folder of a model"),
+        ("nowhere", "nowhere has no config.json; name the folder of a transformers"),
         ("nowhere@both", "unknown query 'both'; write one of sum, text, image"),
     ],
 )
@@ -159,7 +159,9 @@ def test_a_model_without_two_encoders_is_refused(tmp_path: Path) -> None:
     config = json.loads((folder / "config.json").read_text())
     text = {**config["text_config"], "model_type": "bert", "architectures": ["BertModel"]}
     (folder / "config.json").write_text(json.dumps(text))
-    with pytest.raises(UnreadableInput, match=r"BertModel has no vectors|cannot be loaded"):
+    with pytest.raises(
+        UnreadableInput, match=r"BertModel has no image and text vectors|cannot be loaded"
+    ):
         build_retriever(f"hf:{folder}")
 
 
@@ -183,7 +185,7 @@ def test_installed_package_adds_an_encoder(tmp_path: Path, monkeypatch: pytest.M
     (about / "entry_points.txt").write_text("[hsfiq.encoders]\nseeded = seeded_encoder:load\n")
     monkeypatch.syspath_prepend(tmp_path)
     assert load_retriever(Path("seeded:3"), None, CPU).system == "seeded:3"
-    with pytest.raises(UnreadableInput, match=r"is called other; there are: hf, openclip, seeded"):
+    with pytest.raises(UnreadableInput, match=r"is named other; there are: hf, openclip, seeded"):
         build_retriever("other:3")
 
 

@@ -207,7 +207,7 @@ def test_the_prompt_of_circo_is_part_of_the_text(
     assert texts
     assert all(text.startswith("a photo of $ that ") for text in texts)
     assert "needs --checkpoint" in refusal(hsfiq(*prompted, "--run", tmp_path / "run.jsonl"))
-    assert "write {caption} there" in refusal(hsfiq(*command, "--prompt", "a photo", *ranked))
+    assert "insert {caption}" in refusal(hsfiq(*command, "--prompt", "a photo", *ranked))
 
 
 def test_cirqrs_of_a_run_needs_only_the_images_of_its_lists(

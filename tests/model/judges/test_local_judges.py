@@ -153,7 +153,7 @@ def test_the_judge_of_the_docs_is_found_and_scores(
         ('question = "{text}"', "lacks the key asks; write one of images, sets, pairs"),
         ('asks = "pairs"\nquestion = "{text}"\nfirst = "A"\nsecond = "B"', "has no tie"),
         ('asks = "images"\nquestion = "Is it?"', r"question has no \{text\}"),
-        ('asks = "sets"\nquestion = "{text}"\nlowest = 5\nhighest = 1', "not below"),
+        ('asks = "sets"\nquestion = "{text}"\nlowest = 5\nhighest = 1', "must be below"),
         ('asks = "images"\nquestion = "{text}"\nx = 1', "x is not a key of a prompt"),
         ("asks", "broken TOML"),
     ],
