@@ -2,8 +2,8 @@
 
 Imports of hsfiq only the reader of release folders, errors and texts.
 
-`analysis.report(release, metrics=["recall@5"])` computes everything at once. It is imported only
-when it is used, so that importing a single statistic loads nothing else.
+`analysis.report(release, metrics=["recall@5"])` computes everything at once. It is imported on
+first use, so that importing a single statistic loads nothing else.
 """
 
 from __future__ import annotations

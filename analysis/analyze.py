@@ -80,7 +80,7 @@ class Inputs:
 
 @dataclass(frozen=True, eq=False)
 class KindInputs:
-    """What the analysis of another kind than `pair` starts from."""
+    """The inputs of an analysis of a kind other than `pair`."""
 
     release: kind_release.JudgedRelease
     statistics: KindStatistics
@@ -182,7 +182,7 @@ def _metric(metric: Metric | str, given: Mapping[str, pd.DataFrame]) -> Metric:
 
 # The main figures of each category on its own.
 
-BETWEEN = "each participant judged one category, so differences may be between people"
+BETWEEN = "each participant judged one category, so differences may be due to different people"
 WITHIN = "participants judged several categories, so these are compared within people too"
 
 
@@ -258,8 +258,8 @@ def _figures(category: Release, values: MetricValues, settings: Bootstrap) -> Ca
 
 
 CHOSEN_PAIRS = (
-    "the pairs were chosen for what their answers would teach a scorer that was unsure of them: "
-    "agreement on them is not agreement in general"
+    "the pairs were chosen because a scorer was uncertain about them: agreement on them is not "
+    "agreement in general"
 )
 """The note on a release whose pairs `hsfiq study next` has chosen."""
 
@@ -275,7 +275,7 @@ def _study_notes(release: Release) -> Iterator[str]:
 
 
 MAX_NAMED = 5
-"""How many of the sets without a value are named; all are counted."""
+"""The number of sets without a value that are named; all are counted."""
 
 
 @dataclass(frozen=True)
@@ -306,7 +306,7 @@ class ReleaseSummary(kind_release.AnalysedRelease):
 
 @dataclass(frozen=True)
 class MissingSets(JsonRecord):
-    """The sets for which a metric has no value: their number and, of the first few, the set_id."""
+    """The sets for which a metric has no value: their number and the set_id of the first few."""
 
     n: int
     first: tuple[str, ...]
@@ -377,7 +377,7 @@ class Analysis(JsonRecord):
         judges: of each metric that is a judge, whether it agrees as well as people do.
         answer: the verdicts on every two metrics or, without a metric, on every two systems; None
             if there are no two.
-        excluded: what the release lacks; None if it does not say.
+        excluded: the excluded questions; None if the release does not record them.
     """
 
     release: ReleaseSummary

@@ -1,4 +1,4 @@
-"""The answer of a release: its verdicts, the statistics that disagree, and what could change it.
+"""The answer of a release: its verdicts, the statistics that disagree, and its sensitivity.
 
 The verdicts of all pairs by the primary statistic are one family of tests; all tests by other
 statistics are a second one. Both are adjusted by Holm's method (1979).
@@ -66,7 +66,7 @@ class DecisionRules(SparseRecord):
     Attributes:
         statistic: the primary one.
         margin: differences below it do not matter; None if there is none.
-        pair: the pair that the question is about; None for the best two.
+        pair: the pair in question; None for the best two.
         exclusions: the filters that the study declared; None if it declared no rules.
         declared: whether the study declared these rules before it was opened.
         has_pair: whether the pair is compared.
@@ -99,9 +99,9 @@ class Doubt(SparseRecord):
     """The question's pair again, by another statistic or without some answers.
 
     Attributes:
-        about: what differs from the answer.
-        n_dropped: how many answers are left out; None for another statistic.
-        verdict: on the same pair; None if it cannot be tried, for `reason`.
+        about: the difference from the answer.
+        n_dropped: how many answers are excluded; None for another statistic.
+        verdict: on the same pair; None, with a `reason`, if it cannot be computed.
         change: "unchanged", "reversed", or the new word of the verdict.
         others: the other pairs whose word changes.
     """
@@ -123,9 +123,8 @@ class WorstCase(SparseRecord):
     """A verdict if all missing answers had favored b.
 
     Attributes:
-        n_missing: how many questions were excluded or not answered; None if the release does not
-            say.
-        difference, change: then; NaN and None if `n_missing` is unknown.
+        n_missing: how many questions were excluded or not answered; None if not recorded.
+        difference, change: in that case; NaN and None if `n_missing` is unknown.
         tipping_point: the least number of answers for b that brings the difference to 0; None if
             it is undefined, for `reason`.
     """
@@ -141,19 +140,19 @@ class WorstCase(SparseRecord):
 
 @dataclass(frozen=True)
 class Answer(JsonRecord):
-    """What a release says about its question.
+    """The answer of a release to its question.
 
     Attributes:
         verdict: on the pair that was declared, or else on the best two.
         others: the verdicts by all other statistics, adjusted as one family.
-        doubts: doubts that change a verdict first, doubts that cannot be tried last.
+        doubts: those that change a verdict first, those that cannot be computed last.
         without_each: the range of the difference without one participant; None if undefined.
-        worst_cases: for each verdict, what missing answers could change.
+        worst_cases: for each verdict, the possible effect of missing answers.
         people_to_decide: about how many participants would give a power of 80% if the true
             difference equals this estimate; None unless the verdict is undecided.
-        excluded: how many questions each of the release's filters removed, and what it could not
-            check; None if the release does not say.
-        gaps_by_person: each participant's own difference, for those whose answers have one.
+        excluded: how many questions each of the release's filters removed, and the filters that
+            could not be applied; None if not recorded.
+        gaps_by_person: each participant's own difference, if it is defined.
     """
 
     rules: DecisionRules
@@ -175,7 +174,7 @@ class Answer(JsonRecord):
         return sorted(self.rules.exclusions) == sorted(self.excluded.filters)
 
     def disagreements(self, verdict: Verdict) -> list[Verdict]:
-        """The verdicts of other statistics that decide otherwise on the same pair."""
+        """The verdicts of other statistics that disagree about the same pair."""
         return [
             other
             for other in self.others
@@ -211,7 +210,7 @@ class Answer(JsonRecord):
 
 @dataclass(frozen=True, eq=False)
 class _Study:
-    """What the answer is computed from; `values` is empty in a question about systems."""
+    """The inputs of the answer; `values` is empty in a question about systems."""
 
     release: Release
     values: MetricValues
@@ -232,7 +231,7 @@ class _Study:
     def others(
         self, comparisons: Sequence[Comparison], within: WithinQuery | None
     ) -> list[Verdict]:
-        """By all other statistics, on all pairs."""
+        """The verdicts by all other statistics, on all pairs."""
         if not self.values:
             others = [name for name in SYSTEM_STATISTICS if name != self.rules.statistic]
             by = [compared_systems_by(name, self.release, self.bootstrap) for name in others]
@@ -305,7 +304,7 @@ def _of_pair(verdicts: Sequence[Verdict], pair: tuple[str, str] | None) -> Verdi
 
 
 def change_of(before: Verdict, after: Verdict) -> str:
-    """What became of a verdict on the same pair: "unchanged", "reversed" or a's new word."""
+    """The change of a verdict on the same pair: "unchanged", "reversed" or a's new verdict."""
     if before.verdict == "better" == after.verdict:
         return "unchanged" if before.a == after.a else "reversed"
     if after.verdict == "better":
@@ -332,11 +331,11 @@ def standard_error(verdict: Verdict) -> float:
 
 POWER = 0.8
 MOST_PEOPLE = 100_000
-"""More would not be asked, so their number is not given."""
+"""Larger numbers of people are unrealistic and are not reported."""
 
 
 def _people_to_decide(release: Release, verdict: Verdict, alpha: float) -> int | None:
-    """For a two-sided test at the level alpha, if the variance falls with their number."""
+    """The number of people for a two-sided test at level alpha, if the variance falls with it."""
     error = standard_error(verdict)
     if verdict.verdict != "undecided" or isnan(error) or verdict.difference <= 0:
         return None
@@ -387,7 +386,7 @@ def _doubt(
             for each in decided(tested, study.rules.alpha)
         }
     if first.pair not in again:
-        return Doubt(about, n_dropped, reason="these answers do not compare the two")
+        return Doubt(about, n_dropped, reason="these answers do not compare this pair")
     if again[first.pair].verdict == "undefined" != first.verdict:
         return Doubt(about, n_dropped, reason=again[first.pair].reason)
     return Doubt(
@@ -406,7 +405,7 @@ def _doubt(
 
 
 def _choices(study: _Study, first: Verdict) -> Iterator[tuple[str, pd.Series[bool] | str]]:
-    """Yield each way to leave out answers with the kept ones, or why it cannot be tried."""
+    """Yield each way to exclude answers, with the kept ones or why it cannot be applied."""
     release, answers = study.release, study.release.preferences
     people = answers["participant_id"]
     if not study.values:
@@ -437,7 +436,7 @@ def _choices(study: _Study, first: Verdict) -> Iterator[tuple[str, pd.Series[boo
 
 
 def _gaps_by_person(study: _Study, first: Verdict) -> tuple[float, ...]:
-    """Of metrics the difference in tie_half; of systems the rate of a in direct comparisons."""
+    """For metrics, the difference in tie_half; for systems, the rate of a in direct comparisons."""
     answers = study.release.preferences
     if study.values:
         rows, set_1, differences = _usable_pairs(study, first)
@@ -567,7 +566,7 @@ class _AnswerKinds:
         return np.asarray(expit(fitted[:, a] - fitted[:, b]))
 
     def with_more(self, verdict: Verdict, n: int) -> float:
-        """The win rate less one half, had n more answers preferred b, half of them as set 1."""
+        """The win rate minus one half if n more answers had preferred b, half of them as set 1."""
         a, b = (self.names.index(name) for name in (verdict.a, verdict.b))
         kinds = np.vstack([self.kinds, [[a, b, 2], [b, a, 1]]])
         kinds, place = np.unique(kinds, axis=0, return_inverse=True)
@@ -595,11 +594,11 @@ class Excluded(JsonRecord):
 
 
 NOT_MISSING = ("check", "handed-on")
-"""Attention checks are no answers to the question, and others answered what was reassigned."""
+"""Attention checks do not answer the question, and other people answered reassigned questions."""
 
 
 def excluded_from(release: Release) -> Excluded | None:
-    """What the release's filters removed, if its manifest says so."""
+    """The number of questions removed by each filter; None if the manifest does not record it."""
     try:
         manifest = manifest_of(release.folder, {})
         counts = {str(step["rule"]): step["dropped"] for step in manifest["funnel"]["steps"]}
@@ -612,7 +611,7 @@ def excluded_from(release: Release) -> Excluded | None:
         return None
 
 
-UNKNOWN = "the release does not say how many of the assigned questions it lacks"
+UNKNOWN = "the release does not record how many of the assigned questions it lacks"
 NO_WORST_CASE = "answers about preferences do not determine the worst case of this statistic"
 
 
@@ -654,7 +653,7 @@ def _worst_case(
 
 
 def _after_missing(study: _Study, verdict: Verdict) -> Callable[[int], float] | str:
-    """The difference if so many more answers had favored b; or why it is undefined."""
+    """The difference if n more answers had favored b, or the reason why it is undefined."""
     if isnan(verdict.difference):
         return verdict.reason or "the difference is undefined"
     if study.rules.statistic == "win_rate":

@@ -21,8 +21,8 @@ UNDEFINED = float("nan")
 class JsonRecord:
     """A dataclass whose fields are the keys of a JSON object.
 
-    Two fields are special. `reason` says why other fields are undefined, and is omitted if None.
-    `ci`, if it is a record itself, adds its keys and its reason to the object.
+    Two fields are special. `reason` explains why other fields are undefined, and is omitted if
+    None. `ci`, if it is a record itself, adds its keys and its reason to the object.
     """
 
     def to_json(self) -> dict[str, object]:
@@ -84,7 +84,7 @@ def json_value(value: object) -> object:
 
 
 class SparseRecord(JsonRecord):
-    """A record whose JSON object lacks the fields that do not apply, which are None."""
+    """A record whose JSON object omits the fields that are None because they do not apply."""
 
     def to_json(self) -> dict[str, object]:
         absent = {name for name, value in vars(self).items() if value is None}

@@ -1,4 +1,4 @@
-"""How many participants it takes to decide between two systems: with a fixed plan, or watched."""
+"""The number of participants needed to compare two systems, tested once or sequentially."""
 
 from __future__ import annotations
 
@@ -39,29 +39,29 @@ FEW_VALUES = 20
 ASSUMED_BETWEEN = 0.5
 """The correlation of two metrics if only one is known."""
 ASSUMED_SHARED = 0.2
-"""What people agree on beyond a metric, if too few of them judged the same sets to measure it."""
+"""The agreement of people beyond a metric, if too few judged the same sets to measure it."""
 NO_RELEASE = "leave out --from"
 MIN_SHARED = 30  # sets judged by several people
 
 
 @dataclass(frozen=True)
 class Population(JsonRecord):
-    """What a simulated study is drawn from.
+    """The population from which a simulated study is drawn.
 
     Attributes:
         rho: Spearman's rho of each metric with the scores, all sets pooled.
         tie_half: the share of pairs whose higher set is preferred, metric ties counted half.
         participant: the share of an impression's variance that is leniency.
         query: the share that the sets of one query have in common, measured by a metric or not.
-        shared: the share, beyond that and the metric, on which all who judge a set agree; it
-            matters only if several people judge the same questions.
+        shared: the share, beyond that and the metric, on which all who judge a set agree; relevant
+            only if several people judge the same questions.
         slope_spread: the standard deviation, over participants, of the slope of their impressions
             on a metric of variance 1.
         metric_query: the correlation of a metric's values of the two sets of one query.
         between_metrics: the correlation of the two compared metrics.
         scores: the shares of the scores, lowest first; they sum to 1.
         values: the shares of the metric's values, lowest first; empty for a metric without ties.
-        source: where these come from, in words.
+        source: the origin of these values, in words.
 
     Raises:
         UnreadableInput: a share is outside [0, 1], or the shares add up to 1 or more.
@@ -325,7 +325,7 @@ def draw_study(
 ) -> SimulatedStudy:
     """Draw a study of (participants, questions of each), with slopes from `calibrate`.
 
-    As many consecutive participants as `overlap` says answer the same questions.
+    Each group of `overlap` consecutive participants answers the same questions.
     """
     return study_of(population, slopes, draw_numbers(population, size, overlap, rng))
 
@@ -333,7 +333,7 @@ def draw_study(
 def draw_numbers(
     population: Population, size: tuple[int, int], overlap: int, rng: np.random.Generator
 ) -> Draws:
-    """Draw what `study_of` makes a study of; see `draw_study`."""
+    """Draw the random numbers from which `study_of` makes a study; see `draw_study`."""
     people, questions = size
     common = population.between_metrics
     group = np.arange(people) // overlap  # each answers the same questions
@@ -357,7 +357,7 @@ def draw_numbers(
 
 
 def study_of(population: Population, slopes: Slopes, draws: Draws) -> SimulatedStudy:
-    """The study that these numbers and slopes make."""
+    """The study with these random numbers and slopes."""
     common = population.between_metrics
     of_query = sqrt(slopes.query_part) * draws.of_query
     of_set = sqrt(1 - slopes.query_part) * draws.of_set
@@ -406,8 +406,8 @@ def calibrate(population: Population, seed: int) -> Slopes:
     """Find the slopes for a population.
 
     The slope within queries follows from the pairwise accuracy, the slope between queries from rho.
-    A metric cannot explain more than the sets of a query have in common: if that would be needed,
-    rho takes precedence over the accuracy.
+    A metric cannot explain more than the sets of a query have in common: if both targets cannot be
+    met, rho takes precedence over the accuracy.
 
     Raises:
         UnreadableInput: the other shares of variance leave too little for such a rho.
@@ -608,7 +608,7 @@ def require_possible(
     difference: float,
     n_studies: int = STUDIES,
 ) -> None:
-    """Raise UnreadableInput if `power` cannot simulate this, before anything else takes long."""
+    """Raise UnreadableInput if `power` cannot simulate this, before any long computation."""
     for name, numbers, least in (
         ("participants", participants, 2),
         ("questions", questions, 2),
@@ -704,7 +704,7 @@ def _needed(
     )
 
 
-# How many participants it takes to decide between two systems: with a fixed plan, or watched.
+# The number of participants needed to compare two systems, tested once or sequentially.
 #
 # The fixed plan is tested once, at the end. The watched study stops when the confidence sequence of
 # `hsfiq.analysis.sequential` excludes one half. Each participant's own rate is drawn from a beta
@@ -713,19 +713,19 @@ def _needed(
 
 RATES = (0.55, 0.6, 0.65, 0.7)
 ASSUMED_SPREAD = 0.1
-"""The standard deviation, between participants, of their own rates, if no release shows it."""
+"""The standard deviation, between participants, of their own rates, if no release is given."""
 ASSUMED_QUERY_SPREAD = 0.2
 """The same between queries."""
 PEOPLE = range(2, 100_000)
 SYSTEMS_DIFFER = 0.1
-"""The difference of the win rate from one half that is to be detected, unless another is given."""
+"""The difference of the win rate from one half to detect by default."""
 LONGEST = 2000
-"""A watched study of more participants is not simulated further."""
+"""The maximum number of participants in a simulated sequential study."""
 
 
 @dataclass(frozen=True)
 class Planned(JsonRecord):
-    """How precisely two systems, or two metrics, will be compared.
+    """The precision of a comparison of two systems or two metrics.
 
     Attributes:
         statistic: "win_rate", the rate at which one system is preferred, or that of the metrics.
@@ -828,15 +828,15 @@ def precision_of_metrics(
 
 @dataclass(frozen=True)
 class StoppingPlan(JsonRecord):
-    """The participants that it takes to decide between two systems at one rate.
+    """The participants needed to decide between two systems at one rate.
 
     Attributes:
         rate: at which people prefer the better system.
         questions: those of each participant, about all systems.
         fixed: the participants that detect it with a power of 80%, tested once at the end.
         expected: the mean number of participants until the sequence decides.
-        median, nine_in_ten: by then half, and 90%, of the watched studies are decided; None if
-            that takes more than `LONGEST` participants, and then `expected` is at least so much.
+        median, nine_in_ten: the participants after which half, and 90%, of the sequential studies
+            are decided; None if more than `LONGEST`, and then `expected` is a lower bound.
     """
 
     rate: float
@@ -853,7 +853,7 @@ class StoppingPlans(JsonRecord):
 
     Attributes:
         systems: how many are compared; the error is shared by all their pairs (Bonferroni).
-        spread: the standard deviation of participants' own rates, and where it comes from.
+        spread: the standard deviation of participants' own rates, and its origin.
     """
 
     systems: int
@@ -885,7 +885,10 @@ def stopping_plans(
             raise UnreadableInput("preference", f"{rate} is not between 0.5 and 1", "try 0.6")
         if spread**2 >= rate * (1 - rate):
             raise UnreadableInput(
-                "preference", f"{rate}: own rates cannot spread by {spread:g} around it", "lower it"
+                "preference",
+                f"{rate}: a standard deviation of {spread:g} between participants is "
+                "impossible at this rate",
+                "lower it",
             )
     if systems < 2:
         raise UnreadableInput("systems", f"{systems} cannot be compared", "use 2 or more")
@@ -950,7 +953,7 @@ def until_decided(
     level: float,
     rng: np.random.Generator,
 ) -> int:
-    """After how many participants a watched study decides; `LONGEST` + 1 if not by then."""
+    """The number of participants after which a sequential study decides; at most `LONGEST` + 1."""
     asked = rng.binomial(questions, 1 / n_pairs, LONGEST)
     own_rates = draw_rates(rate, spread, LONGEST, rng)
     won = rng.binomial(asked, own_rates)

@@ -1,4 +1,4 @@
-"""The model of the scores of a release: which part is due to what."""
+"""A model of the scores of a release: the effects of systems, sides, participants and triplets."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ LARGEST_ERROR = 5.0
 
 @dataclass(frozen=True, eq=False)
 class OrdinalData:
-    """Scores with what they are explained by.
+    """Scores with their explanatory variables.
 
     Attributes:
         level: (n,) from 0 to n_levels - 1; each occurs.
@@ -264,7 +264,7 @@ def second_derivatives(likelihood: LaplaceLikelihood, at: FloatArray) -> FloatAr
     return np.asarray(second / DIFFERENCE**2)
 
 
-# The model of the scores of a release: which part is due to what.
+# A model of the scores of a release: the effects of systems, sides, participants and triplets.
 #
 # `ordinal` fits it. The fixed effects are the systems, the side and the place in the form; the
 # random ones are the participants and the triplets, which are crossed. All are on the scale of log
@@ -288,7 +288,8 @@ class Effect(JsonRecord):
 class Deviation(JsonRecord):
     """The standard deviation of a random effect, with Wald's interval on the log scale.
 
-    If it is smaller than its standard error, the interval begins at 0 and is Wald's as it is.
+    If it is smaller than its standard error, the interval begins at 0 and is Wald's on the original
+    scale.
     """
 
     value: float
@@ -297,16 +298,16 @@ class Deviation(JsonRecord):
 
 @dataclass(frozen=True)
 class AnswerModel(JsonRecord):
-    """What contributes to the scores, in log odds of a higher one.
+    """The effects on the scores, in log odds of a higher score.
 
     Attributes:
         systems: by name, compared with the mean of the systems; empty if none is named.
         side: set 1 compared with set 2.
         place: the last place of a form compared with the first.
         sd_participants, sd_triplets: standard deviations of the random effects.
-        shares: what participants, triplets and the rest contribute to the variance that the fixed
-            effects leave.
-        thresholds: by the scores on either side, where the latent scale is cut.
+        shares: the shares of participants, triplets and the rest in the variance not explained by
+            the fixed effects.
+        thresholds: the cut points of the latent scale, by the scores on either side.
     """
 
     n_scores: int
@@ -337,7 +338,7 @@ def answer_model(release: Release) -> AnswerModel:
 
 
 def fit_scores(rows: pd.DataFrame) -> AnswerModel:
-    """Fit the model to a table of scores with what explains them.
+    """Fit the model to a table of scores with their explanatory variables.
 
     `side` is 0.5 for set 1 and -0.5 for set 2; `system` is null in all rows if none is named, and
     `place` may be NaN.
@@ -349,7 +350,9 @@ def fit_scores(rows: pd.DataFrame) -> AnswerModel:
     names = sorted(rows["system"].dropna().unique())
     columns, has_place = _fixed_effects(rows, names)
     if np.linalg.matrix_rank(columns) < columns.shape[1]:
-        reason = "the sides or places on which systems were shown do not tell their effects apart"
+        reason = (
+            "the effects cannot be separated: the sides or places follow from the systems shown"
+        )
         return AnswerModel(*counts, reason=reason)
     levels, level = np.unique(rows["score"], return_inverse=True)
     person, triplet = (pd.factorize(rows[name])[0] for name in ("participant", "triplet"))
@@ -361,7 +364,7 @@ def fit_scores(rows: pd.DataFrame) -> AnswerModel:
 
 
 def _scores(release: Release) -> pd.DataFrame:
-    """One row for each score, with what explains it."""
+    """One row for each score, with its explanatory variables."""
     answers = release.preferences
     place = answers["place"] if "place" in answers else pd.Series(np.nan, index=answers.index)
     sides = [
@@ -385,7 +388,7 @@ def _why_undefined(rows: pd.DataFrame) -> str | None:
     for name, plural in (("participant", "participants"), ("triplet", "triplets")):
         n = int(rows[name].nunique())
         if n < 2:
-            return f"the model needs 2 {plural}, and there {'is 1' if n else 'is none'}"
+            return f"the model needs 2 {plural}; there {'is 1' if n else 'is none'}"
     return "all scores are equal" if rows["score"].nunique() < 2 else None
 
 

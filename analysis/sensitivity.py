@@ -1,4 +1,4 @@
-"""Sensitivity: do the conclusions change without answers that may be doubted?"""
+"""Sensitivity: do the conclusions change without doubtful answers?"""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ UNDEFINED_REASON = "undefined in every jackknife sample"
 
 @dataclass(frozen=True)
 class JackknifeRange(JsonRecord):
-    """The smallest and the largest value of a figure, and who is excluded for each."""
+    """The smallest and the largest value of a figure, and the excluded participant of each."""
 
     low: float
     high: float
@@ -150,12 +150,12 @@ class JackknifeRange(JsonRecord):
 
 @dataclass(frozen=True)
 class Jackknife(JsonRecord):
-    """What happens when one participant is excluded.
+    """The effect of excluding one participant.
 
     Attributes:
         ranges: by statistic and metric.
-        best: by statistic, every metric that is highest without some participant; more than
-            one if the best metric depends on one person.
+        best: by statistic, every metric that is best without some participant; more than one if a
+            single person determines the best metric.
     """
 
     n_participants: int
@@ -234,12 +234,12 @@ def _best(without_each: Mapping[str, FloatArray]) -> tuple[str, ...]:
     return tuple(name for name, row in zip(without_each, highest, strict=True) if row.any())
 
 
-# Sensitivity: do the conclusions change without answers that may be doubted?
+# Sensitivity: do the conclusions change without doubtful answers?
 
 MIN_SECONDS = 5.0
-"""Too short to look at ten images and read a text."""
+"""Less time than a person needs to look at ten images and read a text."""
 NOT_RECORDED = "not recorded"
-"""Why a rule cannot be applied: the release lacks what it needs."""
+"""Why a rule cannot be applied: the release lacks a column."""
 PRACTICE = 5
 """How many of each participant's first questions count as practice."""
 ALL_ANSWERS, ALL_RULES = "as it is", "all together"
@@ -295,7 +295,7 @@ def sensitivity(
     min_seconds: float = MIN_SECONDS,
     practice: int = PRACTICE,
 ) -> Sensitivity:
-    """Draw the conclusions again without answers that may be doubted.
+    """Recompute the conclusions without doubtful answers.
 
     One rule excludes answers that took fewer active seconds than `min_seconds`, another so many
     first questions of each participant as `practice`. All rules use the same resamples.

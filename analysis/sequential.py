@@ -1,4 +1,4 @@
-"""Which of two systems people prefer, watched while the study runs."""
+"""Which of two systems people prefer, tested sequentially while the study runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ GRID = 400
 """The ends of intervals are multiples of 1 / GRID."""
 NODES = 40
 SHARES = (1 + np.cos((2 * np.arange(1, NODES + 1) - 1) * np.pi / (2 * NODES))) / 2
-"""The shares that are bet, (b,), within (0, 1)."""
+"""The shares of the capital that are bet, (b,), within (0, 1)."""
 
 BLOCK = 2**20
 """How many gains are computed at once: 8 MB."""
@@ -57,7 +57,7 @@ def log_capital(
     """The log of the capital after each of (n,) values, from bets against (m,) means: (m, n).
 
     Values are in [0, 1], means within (0, 1). `before`, (b, m), is what the bets had gained before
-    these values; it is moved on to what they have gained after them.
+    these values; it is updated to the gains after these values.
     """
     gained = np.zeros((NODES, len(means))) if before is None else before
     up, down = values / means[:, None], (1 - values) / (1 - means[:, None])  # (m, n)
@@ -121,15 +121,15 @@ def require_shares(values: FloatArray) -> None:
         raise UnreadableInput("sequence", "a value is not between 0 and 1")
 
 
-# Which of two systems people prefer, watched while the study runs.
+# Which of two systems people prefer, tested sequentially while the study runs.
 #
 # The unit is the participant: one person's answers depend on each other. Each counts with the share
 # of their questions about the two systems in which they preferred the first, ties as half, however
 # many these questions are, and once they have finished.
 
 EQUAL = 0.5
-NOBODY = "nobody who has finished was asked about both"
-DRIFT = "no rate fits all participants: preferences changed while the study ran"
+NOBODY = "no participant who has finished was asked about both"
+DRIFT = "no rate fits all participants: preferences changed during the study"
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class WatchedPreference(JsonRecord):
         rate: the mean of the participants' own shares.
         n_answers: the answers of these participants about the two systems.
         level: of this sequence; the sequences of all pairs of systems, and of all studies that
-            compare them, hold together at `LEVEL`.
+            compare them, hold simultaneously at `LEVEL`.
         low, high: the ends after each participant; NaN if `reason` is that no rate fits.
         decided_after: the number of participants after which it first excluded one half.
         preferred: the system that was preferred then; None while undecided.
@@ -166,9 +166,9 @@ def watch_preferences(
 
     Args:
         shares: by the two systems, the share that prefers the first and the number of answers of
-            each participant, in the order in which they finished. A pair that nobody has answered
-            yet counts among the pairs too (Bonferroni): whatever it is that an owner decides on,
-            the error of all decisions together is at most that of the study.
+            each participant, in the order in which they finished. A pair without answers counts
+            among the pairs, too (Bonferroni): whichever pairs an owner decides on, the error of all
+            decisions together is at most that of the study.
         n_earlier: how many studies have compared these systems before.
     """
     level = 1 - error_of_study(n_earlier) / max(1, len(shares))

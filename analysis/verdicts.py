@@ -3,11 +3,10 @@
 A verdict is `better` if a difference is significant (Holm's p for all pairs below 5%), `equivalent`
 if it is significantly within a margin, and else `undecided`.
 
-Whether two are as good as equal is decided by two one-sided tests (TOST). That a difference is not
-significant does not show that there is none. Two are equivalent if their difference is
-significantly above -margin and significantly below +margin (Schuirmann 1987; Lakens 2017), which is
-the same as a 90% interval within the margin. The margin is the user's: the largest difference that
-would not matter.
+Equivalence is tested by two one-sided tests (TOST). A difference that is not significant is no
+evidence of equality. Two are equivalent if their difference is significantly above -margin and
+significantly below +margin (Schuirmann 1987; Lakens 2017), which is the same as a 90% interval
+within the margin. The user chooses the margin: the largest irrelevant difference.
 
 Both follow from the difference's 95% interval, however that was made: on each side, its length
 gives a standard error, with the quantiles of the normal distribution, or of Student's t if the
@@ -50,7 +49,7 @@ class Equivalence(JsonRecord):
     Attributes:
         of: what is compared.
         statistic: of metrics, one of `STATISTICS`; of systems "preference", the rate at which the
-            first is preferred less one half.
+            first is preferred, minus one half.
         low, high: the ends of the 90% interval.
         p: the larger of the two one-sided p-values.
         p_holm: p adjusted for all pairs of systems, or all pairs of metrics for this statistic.
@@ -161,9 +160,9 @@ Word = Literal["better", "equivalent", "undecided", "undefined"]
 Kind = Literal["systems", "metrics"]
 SYSTEM_STATISTICS = ("win_rate", "mean_score", "strength")
 METRIC_STATISTICS = ("tie_half", "spearman", "symmetric", "within_query")
-"""The first of each is the primary statistic unless the study declared another."""
+"""The first is the primary statistic unless the study declared another."""
 FROM_EVEN = (-NEUTRAL, NEUTRAL)
-"""The range of a rate less one half."""
+"""The range of a rate minus one half."""
 
 
 @dataclass(frozen=True)
@@ -172,8 +171,8 @@ class Verdict(JsonRecord):
 
     Attributes:
         a: the one with the higher value, so the difference is not below 0.
-        statistic: of systems "win_rate", the rate at which people prefer a to b, apart from the
-            side and from ties, less one half; "mean_score", of their sets; "strength", Bradley and
+        statistic: of systems "win_rate", the rate at which people prefer a to b, adjusted for the
+            side and for ties, minus one half; "mean_score", of their sets; "strength", Bradley and
             Terry's. Of metrics one of `METRIC_STATISTICS`, that of a less that of b.
         n: the number of answers.
         p_holm: adjusted for all tests of its family.

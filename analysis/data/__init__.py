@@ -1,1 +1,1 @@
-"""What the statistics read: releases, scores files, metrics and parts of a split."""
+"""The inputs of the statistics: releases, scores files, metrics and parts of a split."""

@@ -26,7 +26,7 @@ ID_COLUMNS = (
     ("triplet_id",),
     ("system", "system_1", "system_2"),
 )
-"""Columns with ids of the same kind, in whichever tables they are."""
+"""Columns with ids of the same kind, in any table."""
 
 
 def as_categories(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
@@ -46,14 +46,14 @@ def as_categories(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]
 
 
 def looked_up(ids: pd.Series[Any], values: pd.Series[Any]) -> pd.Series[Any]:
-    """The value of each id, NaN where there is none: `ids.map(values)`, whose index is unique."""
+    """The value of each id, NaN if it has none: `ids.map(values)`, whose index is unique."""
     array = values.array if isinstance(values.dtype, ExtensionDtype) else values.to_numpy()
     taken = take(array, _places_in(values.index, ids), allow_fill=True)
     return pd.Series(taken, index=ids.index, name=values.name)
 
 
 def _places_in(index: pd.Index[Any], ids: pd.Series[Any]) -> NDArray[np.intp]:
-    """Where each id is in the index, -1 if it is not."""
+    """The position of each id in the index, -1 if it is absent."""
     if not isinstance(ids.dtype, pd.CategoricalDtype):
         return index.get_indexer(pd.Index(ids))
     if _has_categories_of(index, ids):
@@ -72,7 +72,7 @@ def numbered(*columns: pd.Series[Any]) -> list[NDArray[np.intp]]:
 
 
 def places_of(wanted: pd.Series[str], ids: pd.Series[str]) -> NDArray[np.intp]:
-    """Where each wanted text is among the ids, which differ; -1 if it is not."""
+    """The position of each wanted text among the ids, which are distinct; -1 if it is absent."""
     _, places = numbered(ids, wanted)  # in the order in which texts first occur
     return np.where(places < len(ids), places, -1)
 
@@ -180,10 +180,10 @@ def set_units(sets: pd.DataFrame, triplets: pd.Series[str]) -> pd.Series[int]:
 
 
 def _arrow_lists(lists: pd.Series[Any]) -> pa.ListArray[Any]:
-    """The column as Arrow holds it; an error of Arrow if it does not hold lists."""
+    """The column as an Arrow array; Arrow raises an error unless the column holds lists."""
     array: Any = pa.array(lists) if len(lists) else pa.array([], type=pa.list_(pa.string()))
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     if not isinstance(array, pa.ListArray):
-        raise pa.ArrowTypeError(f"{array.type} is no list")
+        raise pa.ArrowTypeError(f"{array.type} is not a list type")
     return array

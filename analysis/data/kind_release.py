@@ -1,4 +1,4 @@
-"""A release of another question kind than `pair`, as its statistics use it."""
+"""A release of a question kind other than `pair`, for its statistics."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def read_turns(folder: Path) -> pd.DataFrame:
 
 
 def turn_problem(turns: pd.DataFrame) -> str | None:
-    """A column that is missing, or a turn that does not follow the one before."""
+    """A missing column, or a turn that does not follow the previous turn."""
     missing = [name for name in COLUMNS if name not in turns]
     if missing:
         return f"column {', '.join(missing)} is missing"
@@ -64,7 +64,8 @@ def turn_problem(turns: pd.DataFrame) -> str | None:
     is_wrong = turns["turn"] != turns.groupby("question_id", sort=False).cumcount() + 1
     if is_wrong.any():
         place = int(is_wrong.to_numpy().argmax())
-        return f"turn is {turns['turn'].iloc[place]} in row {place + 1}, and does not follow"
+        turn = turns["turn"].iloc[place]
+        return f"turn {turn} in row {place + 1} does not follow the previous turn"
     return None
 
 
@@ -90,13 +91,13 @@ def lists_of(turns: pd.DataFrame) -> pd.DataFrame:
 ASKED = ("question_id", "participant_id", "query_id")
 QUERY_COLUMNS = ("query_id", "triplet_id", "target_id")
 IN_PARTS = ("votes",)
-"""Main tables with several rows a question."""
+"""Main tables with several rows per question."""
 SET_COLUMNS = ("set_id", "question_id", "participant_id", "query_id", "image_ids")
 
 
 @dataclass(frozen=True, eq=False)
 class JudgedRelease:
-    """The answers of a release and what they are about.
+    """The answers of a release with their queries and sets.
 
     Attributes:
         kind: the question kind.
@@ -134,7 +135,7 @@ class JudgedRelease:
 
 @dataclass(frozen=True)
 class AnalysedRelease(JsonRecord):
-    """Which release was analyzed: all of it, or one `part` of its split."""
+    """The analyzed release: all of it, or one `part` of its split."""
 
     name: str
     version: str
@@ -173,7 +174,7 @@ def read_judged(
     """Read a release folder whose main table has these columns besides the usual ones.
 
     Args:
-        nullable: columns that it has, too, and that may hold nulls.
+        nullable: further required columns, which may hold nulls.
         of_sets: the same of the table `sets`.
 
     UnreadableInput: a file is missing or unreadable, or the tables do not fit.
@@ -238,7 +239,7 @@ def require_known(
     """Raise UnreadableInput unless a table has all ids that another one names."""
     unknown = sorted(set(named.astype(str)) - set(present.astype(str)))
     if unknown:
-        what = f"lacks the {kind} that other tables name: {first_few(unknown)}"
+        what = f"lacks the {kind} referenced by other tables: {first_few(unknown)}"
         raise UnreadableInput(folder / f"{table}.parquet", what, EXPORT_AGAIN)
 
 

@@ -16,7 +16,7 @@ from hsfiq.analysis.data.scores import RECALL, read_scores, scores_of_table, set
 from hsfiq.errors import UnreadableInput
 
 MetricValues = Mapping[str, "pd.Series[float]"]
-"""By metric name, its values, indexed by set_id, NaN where a set has none."""
+"""The values of each metric by its name, indexed by set_id, NaN if a set has none."""
 
 NOWHERE = -2
 """The number of a target that no set has."""
@@ -67,7 +67,7 @@ class ScoreColumn:
         if not self.name.strip():
             raise UnreadableInput("--metric", "the name is empty", "try recall@5")
         if RECALL.fullmatch(self.name):
-            raise UnreadableInput(self.name, "is counted from the sets, not read from a file")
+            raise UnreadableInput(self.name, "is computed from the sets, not read from a file")
 
     def __str__(self) -> str:
         return self.name
@@ -90,7 +90,7 @@ class ScoreColumn:
             )
         raise UnreadableInput(
             self.name,
-            f"no such metric for release {release.name}",
+            f"release {release.name} has no such metric",
             f"use one of {known}, or name a scores file with --scores FILE",
         )
 
@@ -129,7 +129,7 @@ def parse_metric(name: str) -> Metric:
 
 
 def bounds_of(name: str) -> tuple[float, float] | None:
-    """The range of a metric's values; None where it is unknown, as for any scores file."""
+    """The range of a metric's values; None if it is unknown, as for any scores file."""
     return (0.0, 1.0) if RECALL.fullmatch(name) else None
 
 

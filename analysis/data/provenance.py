@@ -1,4 +1,4 @@
-"""What a metric was trained on, the parts of a split, and how many people judged a triplet.
+"""The training data of a metric, the parts of a split, and the number of people per triplet.
 
 The JSON file beside a scores file, as `hsfiq score` writes it, lists under "trained_on" the
 releases that the scorer was retrained on.
@@ -28,7 +28,7 @@ TEST = "test"
 PARTS = {
     "train": "part to train on (train)",
     TEST: "held-out part (test)",
-    "unused": "part that is left unused (unused)",
+    "unused": "unused part (unused)",
 }
 """Each part in words."""
 
@@ -63,8 +63,11 @@ def parts_of(folder: Path, questions: pd.Series[str]) -> pd.Series[str]:
     """The part of each question of a whole release, indexed as `questions`."""
     path, split = folder / SPLITS, pd.Series(read_parts(folder), dtype=object)
     for mismatched, problem in (
-        (questions[~questions.isin(split.index)], "lacks the question that other tables name"),
-        (split.index[~split.index.isin(questions)], "names the question that other tables lack"),
+        (questions[~questions.isin(split.index)], "lacks the question referenced by other tables"),
+        (
+            split.index[~split.index.isin(questions)],
+            "references the question absent from other tables",
+        ),
     ):
         if len(mismatched):
             ids = first_few(mismatched.tolist())
@@ -73,7 +76,7 @@ def parts_of(folder: Path, questions: pd.Series[str]) -> pd.Series[str]:
 
 
 def training_notes(release: Release, metrics: Sequence[str]) -> tuple[str, ...]:
-    """Warn about metrics whose scorer was retrained on answers that are, or may be, among these."""
+    """Warn about metrics whose scorer was, or may have been, retrained on these answers."""
     return tuple(
         note for name in metrics if name in release.scores for note in _notes(release, name)
     )
@@ -92,7 +95,7 @@ def trained_on(scores: Path, name: str) -> Sequence[Mapping[str, object]]:
 
 
 def judges_among(release: Release, metrics: Sequence[str]) -> dict[str, str]:
-    """The metrics that are answers of a judge, with what it was asked about."""
+    """The metrics that are answers of a judge, with the judged object."""
     judges = {}
     for name in metrics:
         if name in release.scores:
@@ -103,10 +106,10 @@ def judges_among(release: Release, metrics: Sequence[str]) -> dict[str, str]:
 
 
 def judge_notes(release: Release, metrics: Sequence[str]) -> tuple[str, ...]:
-    """What has to be known about the metrics of judges that were asked about pairs."""
+    """Warn about the metrics of judges that were asked about pairs."""
     return tuple(
         f'metric "{name}" has a judge\'s preferences between the two sets of a question, not '
-        "scores of single sets: its correlations with scores are not what the judge was asked for"
+        "scores of single sets: its correlations with scores do not measure the judge's answers"
         for name, asks in judges_among(release, metrics).items()
         if asks == "pairs"
     )
@@ -131,8 +134,8 @@ def _notes(release: Release, name: str) -> Iterator[str]:
     if names:
         yield (
             f'metric "{name}" comes from a scorer that was retrained on {", ".join(names)}, '
-            "which is not what is analyzed; where it asked about the same triplets or asked the "
-            "same people, these figures are too good"
+            "a different release; if the releases share triplets or people, these figures are too "
+            "high"
         )
 
 
@@ -140,13 +143,13 @@ def _note_on_this_release(release: Release, name: str) -> Iterator[str]:
     note = f'metric "{name}" comes from a scorer that was retrained on answers of this release'
     if not (release.folder / SPLITS).is_file():
         yield (
-            f"{note}, and no question of it was held out: its figures are too good; export the "
+            f"{note}, and no question was held out: its figures are too high; export the "
             "release with --split and retrain on that"
         )
     elif release.part is None:
-        yield f"{note}; its figures over all questions are too good: use --part {TEST}"
+        yield f"{note}; its figures over all questions are too high: use --part {TEST}"
     elif release.part != TEST:
-        yield f"{note}; its figures over this part are too good: use --part {TEST}"
+        yield f"{note}; its figures over this part are too high: use --part {TEST}"
 
 
 # How many participants judged the same triplet, which decides how answers depend on each other.

@@ -1,4 +1,4 @@
-"""A release as the statistics use it: three tables, validated once, and its scores files.
+"""A release for the statistics: three tables, validated once, and its scores files.
 
 Columns used (a release has more):
 
@@ -49,7 +49,7 @@ KEYS = {"preferences": "question_id", "sets": "set_id", "queries": "query_id"}
 INTEGER_COLUMNS = {"preferences": ("score_1", "score_2", "preferred"), "sets": ("score",)}
 SCORES = {"preferences": ("score_1", "score_2"), "sets": ("score",)}
 MOST_POINTS = 7
-"""Of any scale, where the manifest does not say how many a study's has."""
+"""Of any scale, if the manifest does not record the number of points."""
 NULLABLE = {"target_id"}
 KINDS = ("hs", "hp")
 
@@ -60,8 +60,8 @@ class Plan:
 
     Attributes:
         question: what is compared: "systems" or "metrics".
-        pair: the two that the verdict is about; None if it is about all.
-        statistic: "win_rate" or "mean_score" of systems; "tie_half", "spearman" or "symmetric" of
+        pair: the pair of the verdict; None for all pairs.
+        statistic: "win_rate" or "mean_score" for systems; "tie_half", "spearman" or "symmetric" for
             metrics.
         margin: the largest difference that does not matter; None if none was declared.
         alpha: the level of the test.
@@ -92,11 +92,11 @@ class Release:
         points: the number of points of the scale; None if unknown.
         ties_allowed: whether participants could prefer neither set; None if unknown.
         is_chosen: whether `hsfiq study next` chose its pairs by information.
-        shown_at: the day on which results by system were shown before the study was closed.
+        shown_at: the day on which results by system were shown before the study closed.
         plan: the analysis that the study declared before it opened; None if it declared none.
         part: the part of a split that was taken: "train", "test" or "unused"; None for all.
         parent: the release that the part was taken from; None for a whole release.
-        is_checked: the tables are part of those of a release, so they need not be checked again.
+        is_checked: the tables come from a validated release, so they are not validated again.
 
     Raises:
         UnreadableInput: the tables lack columns, hold impossible values, or do not fit together.
@@ -149,7 +149,7 @@ class Release:
 
     @cached_property
     def units(self) -> pd.Series[int]:
-        """The number of what each set shows, (n_sets,), indexed by set_id; see `set_units`."""
+        """The number of each set's content, (n_sets,), indexed by set_id; see `set_units`."""
         return set_units(self.sets, self.triplets)
 
     @property
@@ -177,7 +177,7 @@ class Release:
         return replace(self, preferences=preferences, sets=sets, is_checked=True)
 
     def with_categories(self) -> Release:
-        """The same release with ids that are looked up fast."""
+        """The same release with ids prepared for fast look-up."""
         tables = {name: self._table(name) for name in COLUMNS}
         if self.repeats is not None:
             tables["repeats"] = self.repeats
@@ -246,7 +246,7 @@ class Release:
             if is_missing.any():
                 missing = column[is_missing].astype(str).unique().tolist()
                 raise self._error(
-                    table, f"lacks the {kind} that other tables name: {first_few(missing)}"
+                    table, f"lacks the {kind} referenced by other tables: {first_few(missing)}"
                 )
 
 
@@ -276,7 +276,7 @@ def release_of_tables(
 def read_release(folder: Path | str, score_files: Sequence[Path] = ()) -> Release:
     """Read a release folder, as written by `hsfiq export`, and find its scores files.
 
-    Each further scores file (Parquet, CSV or JSONL) is the metric of its name; none is read until a
+    Each further scores file (Parquet, CSV or JSONL) is the metric of its name; each is read when a
     metric needs it. UnreadableInput: a file is missing or unreadable, or the tables do not fit.
     """
     folder = Path(folder)
@@ -379,5 +379,5 @@ def _list_dtype(kind: pa.DataType) -> pd.ArrowDtype | None:
 
 
 def manifest_to_analyse(folder: Path) -> dict[str, Any]:
-    """The manifest of a release to analyze, which another tool may have made."""
+    """The manifest of a release to analyze, possibly written by another tool."""
     return manifest_of(folder, {**RELEASE_KEYS, "study": str, "simulated": bool})

@@ -51,7 +51,7 @@ def find_scores(release_folder: Path, extra_files: Sequence[Path] = ()) -> dict[
     for name, path in files.items():
         if RECALL.fullmatch(name):
             raise UnreadableInput(
-                path, f"{name} is counted from the sets, not read from a file", "rename the file"
+                path, f"{name} is computed from the sets, not read from a file", "rename the file"
             )
     return dict(sorted(files.items()))
 
@@ -90,7 +90,7 @@ def read_image_scores(path: Path, sets: pd.DataFrame) -> dict[tuple[str, str], f
 
 
 def read_scores_by_row(path: Path, sets: pd.DataFrame) -> pd.Series[float]:
-    """The same, row by row: for all kinds of files, and for the place of a mistake."""
+    """The same, row by row: for all kinds of files, and to locate a mistake."""
     return _by_set(((f"{path}, {place}", row) for place, row in _rows(path)), sets)
 
 
@@ -174,12 +174,10 @@ def _metric_name(path: Path) -> str:
 
 
 def _key(row: Row, images: Mapping[str, Sequence[str]], where: str) -> tuple[str, ...]:
-    """What a row scores: (set_id,) or (set_id, image_id), both known to the release."""
+    """The set or image that a row scores: (set_id,) or (set_id, image_id), with known ids."""
     set_id = row.get("set_id")
     if not isinstance(set_id, str) or set_id not in images:
-        raise UnreadableInput(
-            where, f"unknown set_id {set_id}", "score the sets of this very release"
-        )
+        raise UnreadableInput(where, f"unknown set_id {set_id}", "score the sets of this release")
     if "image_id" not in row:
         return (set_id,)
     image_id = row["image_id"]
@@ -218,7 +216,9 @@ def _rows(path: Path) -> Iterator[tuple[str, Row]]:
             columns = ("set_id", "image_id", "score") if per_image else ("set_id", "score")
             missing = [name for name in columns if name not in row]
             if missing or ("image_id" in row) != per_image:
-                what = f"no {', '.join(missing)}" if missing else "image_id, which rows before lack"
+                what = (
+                    f"no {', '.join(missing)}" if missing else "image_id, which earlier rows lack"
+                )
                 raise UnreadableInput(f"{path}, {place}", what, f"columns are {', '.join(columns)}")
             yield place, row
     except (OSError, ValueError, csv.Error) as error:
@@ -241,7 +241,7 @@ def _csv_rows(path: Path) -> Iterator[tuple[str, Row]]:
         for row in reader:
             if None in row:
                 raise UnreadableInput(
-                    f"{path}, line {reader.line_num}", "more fields than the header names"
+                    f"{path}, line {reader.line_num}", "more fields than the header"
                 )
             if separator != "," and row.get("score"):
                 row["score"] = row["score"].replace(",", ".")

@@ -1,4 +1,4 @@
-"""The analysis of an arena's release: what was analyzed, and its figures."""
+"""The analysis of an arena's release: a summary of the release, and its figures."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Votes:
 
 @dataclass(frozen=True)
 class PairOfSystems(JsonRecord):
-    """What two systems have in common.
+    """The sessions and votes between two systems.
 
     Attributes:
         system_first: the votes in which `system` was list 1; half of them if the sides are
@@ -153,8 +153,8 @@ class WithinSessions(JsonRecord):
     Attributes:
         correlation: of two votes of one session; n counts the pairs of votes.
         design_effect: 1 + (m - 1) correlation, with m = sum of n_i^2 / sum of n_i over the sessions
-            of n_i votes (Kish 1965): how many votes say as much as one independent vote. NaN if
-            the correlation is.
+            of n_i votes (Kish 1965): the number of votes that carry as much information as one
+            independent vote. NaN if the correlation is NaN.
     """
 
     correlation: Estimate
@@ -205,10 +205,10 @@ def deviations(rows: pd.DataFrame) -> FloatArray:
 # where several participants voted on a triplet (`Bootstrap.of_rows`).
 
 MEAN_RATING, POINTS = 1000.0, 400.0
-"""rating = 1000 + 400 s / ln 10: 400 points more are odds of 10 to 1, the mean system has 1000."""
+"""rating = 1000 + 400 s / ln 10: 400 more points mean odds of 10 to 1; the mean is 1000."""
 FEWEST_PARTICIPANTS = 5
 FEWEST_VOTES = 20
-"""Of each system. With fewer of either, a leaderboard has no ranking."""
+"""For each system. With fewer votes or participants, a leaderboard has no ranking."""
 ALL = "all"
 
 Lack = Literal["participants", "votes", "strengths"]
@@ -259,11 +259,11 @@ class Arena(JsonRecord):
 
     Attributes:
         turns: which votes the figures are computed from.
-        systems: best first where they have ranks, else by name.
+        systems: best first if they have ranks, else by name.
         model: strengths, the effect of the side, and how likely ties are.
         duels: the win matrix.
         tie_share, both_bad: of all votes.
-        first_turns: by system; None if only the first votes were taken anyway.
+        first_turns: by system; None if only the first votes were used.
     """
 
     turns: Turns
@@ -284,7 +284,7 @@ class Arena(JsonRecord):
 
     @property
     def lack(self) -> Lack | None:
-        """What a leaderboard lacks for a ranking; None if it can have one."""
+        """The reason why a leaderboard has no ranking; None if it has one."""
         if self.n_participants < FEWEST_PARTICIPANTS:
             return "participants"
         if any(each.votes < FEWEST_VOTES for each in self.systems.values()):
@@ -293,7 +293,7 @@ class Arena(JsonRecord):
 
     @property
     def too_few(self) -> str | None:
-        """The lack in words."""
+        """The reason in words."""
         if self.lack == "participants":
             return f"a ranking needs votes from {FEWEST_PARTICIPANTS} participants or more"
         if self.lack == "votes":
@@ -323,14 +323,14 @@ def arena(
 
     Args:
         names: the systems; by default those with votes.
-        turns: all votes, or only the first of each session. What later turns show depends on the
-            votes before, so the first ones alone compare the systems on the same searches.
+        turns: all votes, or only the first of each session. Later turns depend on the earlier
+            votes, so only the first votes compare the systems on the same searches.
 
     Raises:
         UnreadableInput: the table lacks a column, or `turns` or `unit` is unknown.
     """
     if turns not in TURNS:
-        raise UnreadableInput("turns", f"no such turns: {turns}", f"use {' or '.join(TURNS)}")
+        raise UnreadableInput("turns", f"unknown turns: {turns}", f"use {' or '.join(TURNS)}")
     all_votes = Votes.of(votes, names)
     taken = all_votes.taken(turns)
     bootstrap = Bootstrap.of_rows(
@@ -410,7 +410,7 @@ def rated(strength: Estimate) -> Estimate:
 def first_turns(
     votes: Votes, model: StrengthsAndSide, bootstrap: Bootstrap
 ) -> dict[str, FirstTurns]:
-    """Strengths by the first votes, compared with those by all."""
+    """Strengths by the first votes, compared with those by all votes."""
     first = votes.taken("first")
     by_first = strengths_and_side(first.rows, list(votes.names), bootstrap)
     reason = by_first.reason or model.reason

@@ -1,7 +1,7 @@
 """`images`: how many images fit, by system, agreement, and false negatives of the labelled target.
 
-An image fits if its level is above 0. People's answers about one image are put together by their
-median (the lower one of two); precision@k and nDCG@k are those of `ir_measures`.
+An image fits if its level is above 0. People's answers about one image are aggregated by their
+median (the lower of two); precision@k and nDCG@k are those of `ir_measures`.
 """
 
 from __future__ import annotations
@@ -81,9 +81,9 @@ def retrieval_quality(
         "Retrieval quality by people's labels",
         "system",
         rows,
-        "Means over queries, intervals by resampling them; an image that nobody judged counts as "
-        "not fitting, and the best possible list is made of the images judged. Where no image "
-        "fits, both measures are 0.",
+        "Means over queries, intervals by resampling them; an unjudged image counts as not "
+        "fitting, and the ideal list consists of the judged images. If no image fits, both "
+        "measures are 0.",
     )
 
 
@@ -162,8 +162,8 @@ def false_negatives(
         "False negatives of the labelled target",
         "images judged",
         {name: {"share": share} for name, share in rows.items()},
-        "Of the images judged for queries with a labelled target: an image other than the target "
-        "that fits is a false negative of Recall@k. n counts images or queries.",
+        "For queries with a labelled target: a judged image that fits and is not the target is a "
+        "false negative of Recall@k. n counts images or queries.",
     )
 
 

@@ -1,4 +1,4 @@
-"""What the statistics of every question kind share: tables of figures, each with its method."""
+"""The common part of the statistics of all question kinds: tables of figures with their methods."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ UNNAMED = "(no system named)"
 
 REFERENCES = {
     "agreement": (0.0, "as chance would agree"),
-    "pairwise_rates": (0.5, "each as often before the other"),
+    "pairwise_rates": (0.5, "each before the other equally often"),
     "strengths": (0.0, "mean of the systems"),
     "correlation": (0.0, "no correlation"),
     "metrics": (0.5, "chance"),
 }
-"""By the name of a table of figures, the value that says nothing, and its label in charts."""
+"""The neutral value of a table of figures, by its name, and its label in charts."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Figures(JsonRecord):
     """A table of figures.
 
     Attributes:
-        rows_are: what a row is about, such as "system".
+        rows_are: the subject of a row, such as "system".
         rows: figures by the row's name, then by the column's.
         method: how the figures are computed.
     """
@@ -53,10 +53,10 @@ class KindStatistics:
     """The statistics of one question kind.
 
     Attributes:
-        main: the release's main table, and `columns` what is used of it.
+        main: the release's main table, and `columns` the used columns.
         figures: the tables of figures.
         has_metrics: whether a metric of sets can be compared with the answers.
-        nullable, of_sets: columns that the main table and `sets` have, too; they may hold nulls.
+        nullable, of_sets: further columns of the main table and of `sets`; they may hold nulls.
         measures: those of sessions, for searches; None if there is no session.
     """
 
@@ -71,7 +71,7 @@ class KindStatistics:
 
 @dataclass(frozen=True)
 class KindSummary(AnalysedRelease):
-    """What was analyzed."""
+    """A summary of the analyzed release."""
 
     n_queries: int
 
@@ -83,7 +83,7 @@ class KindSummary(AnalysedRelease):
 
 @dataclass(frozen=True)
 class KindAnalysis(JsonRecord):
-    """All figures of a release of another kind than `pair`."""
+    """All figures of a release of a kind other than `pair`."""
 
     release: KindSummary
     tables: Sequence[Figures]
@@ -105,7 +105,7 @@ def analyze_judged(
 ) -> KindAnalysis:
     """Compute a kind's figures; UnreadableInput if the release does not have a metric."""
     if metrics and not statistics.has_metrics:
-        what = f"people gave no scores of sets in releases of kind {release.kind}"
+        what = f"releases of kind {release.kind} have no human scores of sets"
         raise UnreadableInput("--metric", what, "leave it out")
     tables = statistics.figures(release, metrics, bootstrap)
     measures = statistics.measures(release, bootstrap) if statistics.measures else None

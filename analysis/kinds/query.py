@@ -1,4 +1,4 @@
-"""`query`: how often each verdict was given, what most people said of a query, and agreement."""
+"""`query`: the share of each verdict, the majority verdict on each query, and agreement."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def well_formed_queries(release: JudgedRelease, bootstrap: Bootstrap) -> Figures
     return Figures(
         "well_formed",
         "Queries that people call well formed",
-        "queries called so",
+        "majority",
         {name: {"share": estimate} for name, estimate in rows.items()},
         "The share of the queries; intervals by resampling queries.",
     )

@@ -23,9 +23,10 @@ from hsfiq.analysis.systems.strengths import strengths
 
 ALL = "all"
 METHOD = (
-    "Kendall's W with correction for ties, of each group of sets that two or more people put in "
-    "order, averaged over the groups; intervals by resampling queries. W is 1 if all orders are "
-    "the same. Orders at random give 1 / (number of people), so compare groups of equally many."
+    "Kendall's W with correction for ties, of each group of sets that two or more people ranked, "
+    "averaged over the groups; intervals by resampling queries. W is 1 if all orders are "
+    "the same. Random orders give 1 / (number of people), so compare groups with the same number "
+    "of people."
 )
 
 
@@ -75,7 +76,7 @@ def concordance(sets: pd.DataFrame, triplets: pd.Series[str], by_query: Bootstra
 def ranked_groups(sets: pd.DataFrame, triplets: pd.Series[str]) -> pd.DataFrame:
     """A row for each group of sets that two or more people ranked: `query_id`, `people`, `w`.
 
-    Of a person who ranked a group twice, the first ranking counts. Rankings with two identical sets
+    If a person ranked a group twice, the first ranking counts. Rankings with two identical sets
     are left out: which of the two has which rank is unknown.
     """
     units = sets["set_id"].map(set_units(sets, triplets))

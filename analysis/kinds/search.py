@@ -1,7 +1,7 @@
-"""`search`: how searches over several turns went, and what satisfaction with their lists goes with.
+"""`search`: the course of searches over several turns, and correlates of satisfaction.
 
 The sets of such a release are the lists of its turns, and their scores the satisfaction; a list's
-id is that of its search and the turn's number. Sessions that nobody finished are counted, too.
+id is that of its search and the turn's number. Unfinished sessions are counted, too.
 """
 
 from __future__ import annotations
@@ -98,11 +98,12 @@ def nearest_figures(
     return [
         Figures(
             "nearest",
-            "Which image people mark as nearest, by system",
+            "The image that people mark as nearest, by system",
             "system",
             transposed(means),
-            "Shares of the lists that were judged in which any image was marked; and, of those, in "
-            "which it is this one. A random one: how often a random image of the list would be. A "
+            "The share of the judged lists in which any image was marked and, among these, the "
+            "share in which it is this image. Random image: the share expected for a random image "
+            "of the list. A "
             "scorer's first has the highest score for the turn's reference and text.",
         )
     ]
@@ -114,7 +115,7 @@ def equal_to(place: FloatArray, other: FloatArray) -> FloatArray:
 
 
 def target_places(release: JudgedRelease, lists: pd.DataFrame) -> FloatArray:
-    """Where the target is in each list, from 1; NaN if it is not there, or has no rank."""
+    """The rank of the target in each list, from 1; NaN if it is absent or has no rank."""
     targets = release.queries.set_index("query_id")["target_id"]
     wanted = lists["query_id"].map(targets).where(lists["rank"].notna())
     return np.array(
@@ -129,7 +130,7 @@ def target_places(release: JudgedRelease, lists: pd.DataFrame) -> FloatArray:
 
 
 def best_places(lists: pd.DataFrame, scores: Mapping[tuple[str, str], float]) -> FloatArray:
-    """The place of each list's image with the highest score; NaN unless all images have one."""
+    """The rank of each list's image with the highest score; NaN unless all images have a score."""
     places = []
     for set_id, images in zip(lists["set_id"], lists["image_ids"], strict=True):
         own = [scores.get((set_id, image), np.nan) for image in images]
@@ -186,7 +187,7 @@ def outcomes(searches: pd.DataFrame, bootstrap: Bootstrap) -> Figures:
         transposed(means),
         "Shares of searches. Found: the declared image is the target; chosen: any image was "
         "declared; missed: a list had the target and the participant went on; resumed: after half "
-        "an hour or more away; left unfinished: before the questions at the end.",
+        "an hour or more of inactivity; left unfinished: before the questions at the end.",
     )
 
 
@@ -203,7 +204,7 @@ def ratings(searches: pd.DataFrame, bootstrap: Bootstrap) -> Figures:
     }
     return Figures(
         "ratings",
-        "What participants said at the end, by system",
+        "Participants' answers at the end, by system",
         "system",
         transposed(columns),
         "Means of answers from 1 to 5. Success and ease are asked after the search.",
@@ -285,7 +286,7 @@ def numbers(values: pd.Series[float] | pd.Series[bool]) -> FloatArray:
 def measures(release: JudgedRelease, bootstrap: Bootstrap) -> SessionAnalysis | None:
     """Those of all searches with a turn; None if there is none.
 
-    K are 1 and the number of images in a list: people stop when they see what they look for.
+    K are 1 and the number of images in a list: people stop when they see their target.
     """
     turns = release.turns
     searches = release.answers[release.answers["question_id"].isin(turns["question_id"])]
@@ -362,7 +363,7 @@ def by_turn(judged: pd.DataFrame, bootstrap: Bootstrap) -> Figures:
         "turn",
         rows,
         "Means from 1 to 5, over the searches that have this turn: later turns lack the searches "
-        "that ended before.",
+        "that ended earlier.",
     )
 
 
@@ -382,12 +383,13 @@ def correlations(
         }
     return Figures(
         "correlation",
-        "What satisfaction goes with",
+        "Correlates of satisfaction",
         "of the list",
         rows,
         "Spearman's rank correlation with satisfaction: over all lists; the mean of the "
-        "participants' own, of those with three lists or more; and the mean of the searches' own, "
-        "of those with two lists or more. n counts lists, participants and searches. A better rank "
+        "participants' own, over participants with three lists or more; and the mean of the "
+        "searches' own, over searches with two lists or more. n counts lists, participants and "
+        "searches. A better rank "
         "is a lower one, so a negative correlation with it says that better lists satisfy more.",
     )
 
@@ -420,7 +422,7 @@ def search_rhos(table: pd.DataFrame) -> pd.Series[float]:
 
 
 def changes(judged: pd.DataFrame, bootstrap: Bootstrap) -> Figures:
-    """How satisfaction changes from a list to the next one of a search, by what the rank does."""
+    """The change of satisfaction from one list of a search to the next, by the rank's change."""
     ordered = judged.dropna(subset=["rank"]).sort_values(["question_id", "turn"], kind="stable")
     steps = ordered.groupby("question_id")[["score", "rank", "turn"]].diff()
     follows = (steps["turn"] == 1).to_numpy()
@@ -438,8 +440,8 @@ def changes(judged: pd.DataFrame, bootstrap: Bootstrap) -> Figures:
             )
             for title, sign in (("better", -1), ("the same", 0), ("worse", 1))
         },
-        "Means over successive lists of a search. A rise while the rank is the same or worse does "
-        "not come from the list.",
+        "Means over successive lists of a search. A rise while the rank is the same or worse is "
+        "not due to the list.",
     )
 
 

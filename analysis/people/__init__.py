@@ -1,1 +1,1 @@
-"""The people behind the answers: how far they agree, and how each of them answered."""
+"""The people behind the answers: their agreement, and each participant's answers."""

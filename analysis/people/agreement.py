@@ -1,9 +1,9 @@
-"""Agreement between people: Krippendorff's alpha, kappa, and what judging the same thing means.
+"""Agreement between people: Krippendorff's alpha, kappa, and the units that several people judge.
 
-A unit is what several people may have judged: for scores, the same images in the same
+A unit is an object that several people may have judged: for scores, the same images in the same
 order for the same triplet (`set_units`); for preferences, the same two sets, on
-whichever sides they were shown (`preference_ratings`). The queries of a triplet differ only in
-how its captions are joined, so they are one. The owner's studio calls these functions too.
+whichever sides they were shown (`preference_ratings`). The queries of a triplet differ only in how
+its captions are joined, so they count as one. The owner's studio calls these functions too.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ METHOD = "two-way cluster-robust"
 def two_way_interval(
     table: pd.DataFrame, whole: float, without_each: FloatArray
 ) -> ConfidenceInterval:
-    """The interval of a figure on a scale without bounds; its ends are NaN, with a reason, if not.
+    """The interval of a figure on a scale without bounds; NaN, with a reason, if undefined.
 
     Args:
         table: the ratings, one for each rater of a `unit`, with its `rater` and `cluster`.
@@ -59,9 +59,9 @@ def two_way_interval(
     if n_clusters < FEWEST_CLUSTERS:
         reason = f"an interval needs {FEWEST_CLUSTERS} triplets and participants"
     elif not isfinite(whole):
-        reason = "annotators of the same set agree completely, so the spread is unknown"
+        reason = "annotators of the same set agree completely, so the variance is unknown"
     elif not np.isfinite(without_each).all():
-        reason = "annotators agree or disagree on one set only, so the spread is unknown"
+        reason = "annotators agree or disagree on one set only, so the variance is unknown"
     else:
         variance = two_way_variance(table, whole - without_each) * n_clusters / (n_clusters - 1)
         margin = float(stats.t.ppf((1 + LEVEL) / 2, n_clusters - 1)) * sqrt(variance)
@@ -139,12 +139,12 @@ def _sum_over_neighbours(matrix: sparse.csr_array, values: FloatArray) -> float:
 Level = Literal["nominal", "ordinal"]
 
 MIN_UNITS = 10
-"""With fewer units, figures of agreement say next to nothing and are not printed."""
+"""With fewer units, figures of agreement are uninformative and are not printed."""
 
 
 @dataclass(frozen=True)
 class Agreement(JsonRecord):
-    """Krippendorff's alpha: 1 is full agreement, 0 that of chance, below 0 less than chance.
+    """Krippendorff's alpha: 1 is full agreement, 0 chance agreement, below 0 less than chance.
 
     Attributes:
         ci: its interval, of participants and triplets (see `two_way`); None if alpha is undefined.
@@ -209,7 +209,7 @@ def agreement(ratings: pd.DataFrame, level: Level) -> Agreement:
     """Measure how far raters agree.
 
     Args:
-        ratings: (n, ...) with `rater`, `unit` (what is judged), `cluster` (the
+        ratings: (n, ...) with `rater`, `unit` (the judged object), `cluster` (the
             unit's triplet) and `value` (numbers). If one rater judged a unit twice, the first
             judgement counts.
         level: `ordinal` for scores, `nominal` for preferences.
@@ -266,7 +266,7 @@ def _log_scale(alpha: FloatArray) -> FloatArray:
 def kappa(ratings: pd.DataFrame, level: Level) -> Estimate:
     """Measure how far two of the raters agree beyond chance; arguments as those of `agreement`.
 
-    Kappa from n units with its interval; NaN, with a reason, as alpha.
+    Kappa from n units with its interval; NaN, with a reason, if alpha is NaN.
     """
     table = shared_ratings(ratings)
     n_units = int(table["unit"].nunique())
@@ -321,9 +321,9 @@ def shared_ratings(ratings: pd.DataFrame) -> pd.DataFrame:
 
 
 def few_units(n_units: int, unit: str = "thing", plural: str | None = None) -> str:
-    """Why a figure of agreement is undefined with so many units."""
+    """Why a figure of agreement is undefined with this number of units."""
     if n_units == 0:
-        return "nothing has been judged by two people"
+        return "no unit has been judged by two people"
     has = "has" if n_units == 1 else "have"
     return (
         f"only {count_text(n_units, unit, plural)} {has} been judged by two people; at least "
@@ -382,7 +382,7 @@ ALL_THE_SAME = "all scores are the same"
 
 @dataclass(frozen=True)
 class IntraRater(JsonRecord):
-    """How far people give the same answer again.
+    """The consistency of people's answers to repeated questions.
 
     Attributes:
         n: the number of pairs of answers.

@@ -26,7 +26,7 @@ from hsfiq.analysis.resampling.bootstrap import ratio
 from hsfiq.analysis.resampling.intervals import ConfidenceInterval
 
 MARGIN = 0.1
-"""How much less a judge may agree, on average, and still count as good as people."""
+"""The amount by which a judge may agree less, on average, and still count as good as people."""
 Verdict = Literal["better than people", "as well as people", "less well than people", "undecided"]
 
 VALUES = (1, 0, 2)
@@ -37,7 +37,7 @@ AGREEMENT = np.array([[1.0, 0.5, 0.0], [0.5, 1.0, 0.5], [0.0, 0.5, 1.0]])
 
 @dataclass(frozen=True)
 class AgreementWithPeople(JsonRecord):
-    """How far a judge, and people, agree with the answers of others.
+    """The agreement of a judge, and of people, with the answers of others.
 
     Attributes:
         judge, people: the mean agreement of the judge, and of each person, with the others.
@@ -70,7 +70,7 @@ class AgreementWithPeople(JsonRecord):
 
 @dataclass(frozen=True)
 class JudgeAgreement(JsonRecord):
-    """The agreement over all questions, and by category where there are several."""
+    """The agreement over all questions, and by category if there are several."""
 
     overall: AgreementWithPeople
     by_category: Mapping[str, AgreementWithPeople] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""How each participant answered. Outliers are named; nobody is excluded for being one."""
+"""How each participant answered. Outliers are named but not excluded."""
 
 from __future__ import annotations
 
@@ -180,10 +180,10 @@ def _figures(by_name: Mapping[str, Estimate]) -> BinFigures:
 # (figure of the answer's group - figure of everybody)^2.
 
 GROUPINGS = ("language", "device")
-"""Columns of the preferences. No release has the second, but other tables may."""
+"""Columns of the preferences. No release has the second, but users' own tables may."""
 FEWEST_IN_GROUP = 2
 NO_GROUP = f"no {FEWEST_IN_GROUP} people are in the same group"
-NO_TWO_GROUPS = f"no two groups of {FEWEST_IN_GROUP} people have the figure"
+NO_TWO_GROUPS = f"the figure is defined for fewer than two groups of {FEWEST_IN_GROUP} people"
 
 
 @dataclass(frozen=True)
@@ -302,10 +302,10 @@ def between_groups_p(
     n_permutations: int,
     rng: np.random.Generator,
 ) -> tuple[float, int]:
-    """The p of no difference between groups (Pitman 1937), and from how many permutations.
+    """The p of no difference between groups (Pitman 1937), and the number of permutations.
 
-    If people can be dealt out in no more than `n_permutations` ways, p is exact. It is NaN, from
-    none, for fewer than two groups.
+    If there are at most `n_permutations` permutations of people, p is exact. It is NaN, from none,
+    for fewer than two groups.
 
     Args:
         people: (n, ...) what each person adds to a figure's numerator and denominator, `hits` and
@@ -383,7 +383,7 @@ WHY_UNDEFINED = {
     "seconds": "times were not recorded",
     "failed_checks": "results of attention checks were not recorded",
     "with_others": TOO_LITTLE_OVERLAP,
-    "reliability": f"{TOO_LITTLE_OVERLAP}, or this is so for all but {MIN_PEOPLE - 1} participants",
+    "reliability": f"{TOO_LITTLE_OVERLAP}, or this holds for all but {MIN_PEOPLE - 1} participants",
     "rho": f"fewer than {MIN_SETS} sets with a value, or all values or all scores are the same",
     "tie_half": "no pair with a preference and both values",
 }
@@ -447,7 +447,7 @@ class Participants(JsonRecord):
 
 
 def participants(release: Release, values: MetricValues) -> Participants:
-    """Describe each participant of a release, and name the outliers; nobody is excluded."""
+    """Describe each participant of a release, and name the outliers without excluding them."""
     units = release.units
     table = (
         _answers(release.preferences)

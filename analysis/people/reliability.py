@@ -1,4 +1,4 @@
-"""How reliable scores are, how far people agree on the same sets, and each participant.
+"""The reliability of the scores and of each participant, and agreement on the same sets.
 
 Reliability is the share of the scores' variance that is due to what was scored. Raters differ from
 set to set, so the model is the one-way random one: ICC(1) of a single rating
@@ -53,7 +53,7 @@ NO_VARIANCE = "all scores are the same"
 
 @dataclass(frozen=True)
 class MeanOfRaters(JsonRecord):
-    """The mean score of so many raters.
+    """The mean score of several raters.
 
     Attributes:
         reliability: ICC(1,n), by Spearman and Brown from ICC(1).
@@ -67,7 +67,7 @@ class MeanOfRaters(JsonRecord):
 
 @dataclass(frozen=True)
 class Reliability(JsonRecord):
-    """How reliable scores are; n counts the ratings of units that two or more people judged.
+    """The reliability of scores; n counts the ratings of units that two or more people judged.
 
     Attributes:
         means: for 1 to 5 raters; the first is ICC(1) of a single rating.
@@ -180,12 +180,12 @@ def log_mean_squares(sums: FloatArray) -> FloatArray:
 # may a metric. The bound is the square root of the reliability (see `reliability`).
 
 MORE_THAN_TWO = 3
-"""With so many annotators of a set, the mean of the others differs from one other."""
+"""From this number of annotators of a set on, the mean of the others differs from one other."""
 
 
 @dataclass(frozen=True)
 class Prediction(JsonRecord):
-    """How well a predictor agrees with answers about sets that several people judged."""
+    """The agreement of a predictor with answers about sets that several people judged."""
 
     spearman: Correlation
     tie_half: Rate
@@ -193,10 +193,10 @@ class Prediction(JsonRecord):
 
 @dataclass(frozen=True)
 class Overlap(JsonRecord):
-    """How far people agree about sets that several of them judged, and metrics on the same sets.
+    """Agreement of people about sets that several of them judged, and metrics on the same sets.
 
     Attributes:
-        n_sets: how many of the judged sets somebody else judged too.
+        n_sets: the number of judged sets that another person judged, too.
         other_annotator: the score by one other annotator, as a predictor.
         other_annotators: the mean score of all others; None if no set has more than two annotators.
         metrics: by name, each metric on the same sets and pairs.
@@ -355,7 +355,7 @@ def _prediction(
 # where the variance A between participants is that of DerSimonian and Laird (1986).
 
 MIN_PEOPLE = 5
-"""The formula needs more than three participants; with fewer than five it says nothing."""
+"""The formula needs more than three participants; with fewer than five it is uninformative."""
 LARGEST_RHO = 0.999  # atanh(1) is infinite
 COLUMNS = ("n_shared", "with_others", "reliability", "reliability_low", "reliability_high")
 

@@ -1,1 +1,1 @@
-"""Reports: what `hsfiq.analysis.report` says of a release, as a page, figures, tables and JSON."""
+"""Reports on releases (`hsfiq.analysis.report`): a page, figures, tables and JSON."""

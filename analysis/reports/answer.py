@@ -1,7 +1,6 @@
 """The first part of a report: the verdict, all pairs, a sentence to paste, what could change it.
 
-`view_of` puts an answer into words once; the terminal's text, the page and the LaTeX section show
-the same view.
+`view_of` phrases an answer once; the terminal, the page and the LaTeX section show the same view.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ WHY = {
     "strength": "it does not account for the side",
     "tie_half": "it uses preferences, with a metric's ties counted half",
     "spearman": "it uses scores instead of preferences",
-    "symmetric": "it leaves out all pairs that a metric ties",
+    "symmetric": "it excludes all pairs on which a metric ties",
     "within_query": "it compares only sets of the same query",
 }
 """What distinguishes a statistic from the primary one."""
@@ -104,7 +103,7 @@ SIMULATED = (
 
 
 def view_of(analysis: Analysis) -> document.AnswerView | None:
-    """None if there is nothing to say: no answers, or neither metrics nor two systems."""
+    """None without a result: no answers, or neither metrics nor two systems."""
     if analysis.answer is not None:
         return _view_of_pairs(analysis, analysis.answer)
     if not analysis.release.n_questions or len(analysis.metrics) != 1:
@@ -113,7 +112,7 @@ def view_of(analysis: Analysis) -> document.AnswerView | None:
 
 
 def _view_of_metric(analysis: Analysis, name: str, metric: MetricAnalysis) -> document.AnswerView:
-    """Of a single metric, which is compared with chance."""
+    """The view of a single metric, which is compared with chance."""
     rates = {"tie_half": metric.preference.tie_half, "symmetric rate": metric.preference.symmetric}
     rows = [_rate_row(label, rate) for label, rate in rates.items()]
     ci, word = metric.preference.tie_half.ci, rows[0].word
@@ -163,7 +162,7 @@ AGAINST_CHANCE = {
 
 
 def _doubts_of_metric(name: str, sensitivity: Sensitivity) -> Iterator[document.DoubtRow]:
-    """Its tie_half without the answers that each rule leaves out, and without any one person."""
+    """Its tie_half without the answers that each rule excludes, and without any one person."""
     base = sensitivity.rows[0].conclusions
     for row in sensitivity.rows[1:]:
         if row.conclusions is None or base is None or not row.n_dropped:
@@ -284,7 +283,7 @@ def facts_of(analysis: Analysis) -> list[str]:
 
 
 def excluded_text(excluded: Excluded | None) -> str:
-    """What the release lacks, in words."""
+    """The excluded answers, in words."""
     if excluded is None:
         return "Excluded: unknown."
     dropped = "; ".join(f"{n:,} {_rule_text(rule)}" for rule, n in excluded.dropped.items())
@@ -301,7 +300,7 @@ def _rule_text(rule: str) -> str:
 
 
 def plan_text(rules: DecisionRules, analysis: Analysis) -> str:
-    """Whether the study declared how verdicts are decided, and how they are."""
+    """The rules for verdicts, and whether the study declared them."""
     statistic = f"Primary statistic {NAMES[rules.statistic]}"
     margin = "no margin" if rules.margin is None else f"margin {rules.margin:g}"
     when = "not declared by the study"
@@ -311,13 +310,13 @@ def plan_text(rules: DecisionRules, analysis: Analysis) -> str:
         )
     text = f"Plan: {when}. {statistic}, {margin}, alpha {rules.alpha:g}."
     if rules.pair is None:
-        text += " The pair: the best two of these answers."
+        text += " Pair: the best two by these answers."
     elif not rules.has_pair:
-        text += f" The declared pair, {' and '.join(rules.pair)}, is not among what is compared."
+        text += f" The declared pair, {' and '.join(rules.pair)}, is not among the compared pairs."
     answer = analysis.answer
     if answer is not None and answer.exclusions_as_declared is False:
         declared = ", ".join(rules.exclusions or ()) or "none"
-        text += f" The filters of the export are not the declared ones ({declared})."
+        text += f" The export's filters differ from the declared ones ({declared})."
     return text
 
 
@@ -333,7 +332,7 @@ def notices_of(analysis: Analysis) -> list[tuple[str, str]]:
 
 
 def p_text(p: float) -> str:
-    """A p-value as papers write it, without the 0 before the point."""
+    """A p-value in the notation of papers, without a leading zero."""
     if isnan(p):
         return document.DASH
     if p < 0.001:
@@ -419,7 +418,7 @@ def _figures(analysis: Analysis, answer: Answer) -> Iterator[tuple[str, str, str
     if isnan(verdict.difference):
         return
     if verdict.statistic == "win_rate":
-        about = f"{verdict.a} preferred to {verdict.b}, apart from the side; no preference is 0.500"
+        about = f"{verdict.a} preferred to {verdict.b}, adjusted for side; no preference is 0.500"
         yield name, f"{estimate} {interval}".strip(), about
     else:
         if analysis.metrics:
@@ -471,7 +470,7 @@ def _order(verdicts: Sequence[Verdict]) -> list[str]:
 def _caption(answer: Answer) -> str:
     n = count_text(len(answer.verdicts), "pair")
     if answer.rules.statistic == "win_rate":
-        return f"How often people prefer the first system to the second ({n}; apart from the side)"
+        return f"How often people prefer the first system to the second ({n}; adjusted for side)"
     what = "systems" if answer.rules.question == "systems" else "metrics"
     return f"{NAMES[answer.rules.statistic]} of the first less that of the second ({n} of {what})"
 
@@ -564,7 +563,7 @@ def _axis(
 
 
 def _paper(analysis: Analysis, answer: Answer) -> str:
-    """A sentence or two to paste into a paper; what disagrees is part of it."""
+    """A sentence or two to paste into a paper, with the statistics that disagree."""
     verdict, rules = answer.verdict, answer.rules
     said = SENTENCES[rules.question][verdict.verdict].format(
         a=verdict.a, b=verdict.b, margin=rules.margin or 0.0
@@ -600,7 +599,7 @@ def _paper(analysis: Analysis, answer: Answer) -> str:
 
 
 def _compared(analysis: Analysis) -> str:
-    """How many comparisons by how many people, as the start of a sentence."""
+    """The start of a sentence: the number of comparisons and of people."""
     release, excluded = analysis.release, analysis.excluded
     n_dropped = excluded.n_missing if excluded and release.part is None else 0
     dropped = f"; {count_text(n_dropped, 'answer')} excluded or missing" if n_dropped else ""
@@ -728,7 +727,7 @@ def _people_chart(verdict: Verdict, gaps: Sequence[float]) -> document.Chart:
 def latex_section(
     view: document.AnswerView, pairs: document.Table | None, simulated: bool, venue: document.Venue
 ) -> str:
-    """The sentence and the table of all pairs; it needs the package booktabs."""
+    """The sentence and the table of all pairs as LaTeX, which needs the package booktabs."""
     floats = "" if pairs is None else to_latex(pairs, simulated=simulated, venue=venue)
     return f"\\section{{{escape(view.title)}}}\n\n{breakable(view.paper)}\n\n{floats}"
 
@@ -812,7 +811,7 @@ def _pair_lines(view: document.AnswerView, most: int) -> Iterator[str]:
         yield f"{line}  {plot}".rstrip()
     if len(shown_rows) < len(view.rows):
         yield f"and {count_text(len(view.rows) - len(shown_rows), 'more pair')}: --details"
-    notes = ["! another statistic decides otherwise."] if any(r.flag for r in shown_rows) else []
+    notes = ["! another statistic disagrees."] if any(r.flag for r in shown_rows) else []
     if view.axis.margin is not None:
         notes.append(f"As good as: within {view.axis.margin:g}, by two one-sided tests.")
     if reasons := dict.fromkeys(row.reason for row in shown_rows if row.reason):

@@ -1,4 +1,4 @@
-"""The report of an arena: its text, its charts and what both say in the same words."""
+"""The report of an arena: its text and its charts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ COLOURS = "PuOr"
 """Purple and orange, which colour-blind readers can distinguish."""
 CELL_HEIGHT = 0.45  # inches
 DARK = 0.3
-"""From this distance to 0.5 on, a cell is dark and its text white."""
+"""At this distance from 0.5 or more, a cell is dark and its text white."""
 
 
 def strengths_chart(arena: Arena) -> Chart:
@@ -98,14 +98,16 @@ SIMULATED_VOTES = (
 METHODS = (
     "Strengths are log odds centred at 0, by Bradley and Terry's model (1952) with Davidson's ties "
     "(1970), in which both bad is a tie, and the effect of the side by Davidson and Beaver (1977). "
-    "The rating is 1000 + 400 s / ln 10 for a strength s: 400 points more are odds of 10 to 1. "
-    "Rank ranges hold together for all systems (Mogstad, Romano, Shaikh and Wilhelm 2024). In the "
+    "The rating is 1000 + 400 s / ln 10 for a strength s: a difference of 400 points means odds of "
+    "10 to 1. "
+    "Rank ranges hold simultaneously for all systems (Mogstad, Romano, Shaikh and Wilhelm 2024). "
+    "In the "
     "win rate, ties count half."
 )
 FIRST_VOTES = "Only the first vote of each session is used."
 ALL_VOTES = (
-    "All votes are used. What later turns show depends on the list that the participant went on "
-    "from, so the first votes alone are compared with all."
+    "All votes are used. Later turns depend on the list from which the participant continued, so "
+    "the first votes alone are compared with all votes."
 )
 
 
@@ -137,7 +139,7 @@ def within_sessions_text(arena: Arena) -> str:
     independent = arena.n_votes / max(within.design_effect, 1)
     return (
         f"The correlation of two votes of one session is {within.correlation.value:.3f}: "
-        f"{arena.n_votes:,} votes say as much as {independent:,.0f} independent ones "
+        f"{arena.n_votes:,} votes are worth {independent:,.0f} independent ones "
         f"(design effect {within.design_effect:.2f})."
     )
 
@@ -158,11 +160,11 @@ def pairing_lines(arena: Arena) -> Iterator[str]:
     """The balance of the pairs of systems."""
     pairing = arena.pairing
     if pairing.fewest == pairing.most:
-        yield f"Every two systems have {count_text(pairing.fewest, 'session')} with votes."
+        yield f"Every pair of systems has {count_text(pairing.fewest, 'session')} with votes."
     else:
         yield (
-            f"Two systems have from {pairing.fewest:,} to {pairing.most:,} sessions with votes: "
-            "unfinished sessions unbalance the pairs."
+            f"The pairs of systems have {pairing.fewest:,} to {pairing.most:,} sessions with "
+            "votes: unfinished sessions unbalance them."
         )
     for pair in pairing.pairs:
         yield (
@@ -201,7 +203,7 @@ def document_of(analysis: ArenaAnalysis) -> Document:
         sections=(
             Section("leaderboard", "Leaderboard", tuple(leaderboard(arena))),
             Section("wins", "Direct comparisons", tuple(wins(arena))),
-            Section("trust", "How far the figures hold", tuple(trust(arena))),
+            Section("trust", "Robustness of the figures", tuple(trust(arena))),
             Section("methods", "Methods", (METHODS, CLOSING)),
         ),
     )
@@ -214,14 +216,14 @@ def caveats(analysis: ArenaAnalysis) -> Iterator[tuple[str, str]]:
     if arena.too_few is not None:
         yield "No ranking", f"{arena.too_few[0].upper()}{arena.too_few[1:]}."
     elif arena.n_participants < 2 * FEWEST_PARTICIPANTS:
-        yield "Few participants", "A few people cannot show how much others differ."
+        yield "Few participants", "So few people cannot show how much people differ."
     yield "Which votes", votes_used(arena)
 
 
 def leaderboard(arena: Arena) -> Iterator[Block]:
     yield strengths_chart(arena)
     neither, both = map(number_and_interval, (arena.tie_share, arena.both_bad))
-    yield f"Share of all votes for neither list: {neither}; that both are bad: {both}."
+    yield f"Share of all votes: neither list better {neither}; both bad {both}."
     rows: list[Row] = []
     for name, each in arena.systems.items():
         rank: Cell = rank_cells(arena.ranks, name)[0]
@@ -280,14 +282,14 @@ def trust(arena: Arena) -> Iterator[Block]:
         columns = (
             Column("system", "System"),
             Column("strength", "Strength"),
-            Column("difference", "Less that of all votes"),
+            Column("difference", "Difference from all votes"),
         )
         yield Table("first_votes", "Strengths by the first votes alone", columns, rows)
     yield side_text(arena)
     bias = arena.position_bias
     yield Table(
         "side",
-        "How often list 1 is preferred, whatever the systems",
+        "How often list 1 is preferred, regardless of the systems",
         (Column("rate", "List 1"), Column("p", "p, binomial"), Column("p_clustered", "p, people")),
         (
             (

@@ -1,4 +1,4 @@
-"""What limits a report: its caveats, the methods of its figures, and doubtful answers."""
+"""The limits of a report: its caveats and the methods of its figures."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TWO_WAY = "participant x triplet"
 
 
 def caveats(release: Release, analysis: Analysis) -> tuple[Caveat, ...]:
-    """Heading and text of what limits the data; the analysis has its details."""
+    """The heading and text of each limitation of the data."""
     if not len(release.preferences):
         return (("There are no answers", "The release is empty, so every figure is undefined."),)
     return (
@@ -68,12 +68,12 @@ def _shared_triplets(analysis: Analysis) -> Iterator[Caveat]:
     if ci.unit == TWO_WAY:
         text += (
             "Intervals and p-values therefore account for participants and triplets, so they "
-            "speak for other people and other queries."
+            "generalize to other people and other queries."
         )
     else:
         text += (
-            f"Intervals and p-values resample only one (unit: {ci.unit}), so they are too short "
-            "for other people and other queries together."
+            f"Intervals and p-values resample only one (unit: {ci.unit}), so they are too narrow "
+            "to generalize to other people and other queries."
         )
     yield "Participants share triplets", text
 
@@ -101,13 +101,13 @@ def _few_participants(analysis: Analysis) -> Iterator[Caveat]:
     if n < 2:
         text = (
             "With a single participant, the variation between people is unknown: there are no "
-            "intervals, and the figures do not generalise to other people."
+            "intervals, and the figures do not generalize to other people."
         )
         yield "One participant", text
     elif n < FEW_CLUSTERS:
         text = (
-            f"{n} participants are few: the intervals are widened for that, but a few people "
-            "cannot show how much others differ."
+            f"There are only {n} participants. The intervals are wider to account for this, but so "
+            "few people cannot show how much people differ."
         )
         yield "Few participants", text
 
@@ -122,12 +122,12 @@ def _base_rate(release: Release, analysis: Analysis) -> Iterator[Caveat]:
     text = f"Set 1 was preferred in {rate}{interval} of the questions"
     is_biased = bias.p_clustered < 0.05
     if is_biased and bias.rate != 0.5:
-        text += f", {'more' if bias.rate > 0.5 else 'less'} often than chance explains"
+        text += f", {'more' if bias.rate > 0.5 else 'less'} often than expected by chance"
     text += f". By the published rules, an uninformative metric therefore gets {rate}."
     if is_biased and release.sets.get("system", pd.Series(dtype=object)).isna().all():
         text += (
-            " Because the systems are not named, annotators' position bias cannot be "
-            "distinguished from better systems behind set 1."
+            " Because the systems are not named, position bias cannot be distinguished from better "
+            "systems having returned set 1."
         )
     yield "The base rate is not 0.5" if is_biased else "The base rate", text
     if bias.human_ties:
@@ -208,9 +208,9 @@ def _categories(details: Details) -> Iterator[Caveat]:
 
 
 class Method(NamedTuple):
-    """How a figure is computed: the key that columns refer to, its name, formula and source.
+    """How a figure is computed: its key in the columns of tables, its name, formula and source.
 
-    `details` is the whole definition, for the documentation, where the formula alone is not enough.
+    `details` is the complete definition, for the documentation, if the formula is not enough.
     """
 
     key: str

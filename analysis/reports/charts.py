@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """Okabe and Ito (2008), "Color Universal Design"."""
 MARKS = ("o", "s", "^", "D", "v", "P", "X", "<", "p", "h", "d", ">", "*")
-"""Not a multiple of the colours, so that a colour comes with all marks in turn."""
+"""Not a multiple of the colours, so that each colour is combined with every mark."""
 Line = str | tuple[int, tuple[float, ...]]
 LINES: tuple[Line, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (4, 1, 1, 1)))
 GREY, INK = "#9a9a9a", "#222222"
@@ -240,7 +240,7 @@ NO_DATES: dict[str, dict[str, None]] = {
 
 
 def draw(chart: Chart, *, simulated: bool, venue: Venue = PAGE) -> Figure:
-    """Draw a chart as a figure without a window; `simulated` adds a heading that says so."""
+    """Draw a chart as a figure without a window; `simulated` adds a warning above it."""
     import matplotlib as mpl  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
 
@@ -300,9 +300,9 @@ def _make_room_for_legends(figure: Figure, venue: Venue) -> None:
 
 
 def _saved(figure: Figure, kind: str, venue: Venue) -> bytes:
-    """The file of a figure that `draw` returned; it can be saved again as another kind.
+    """The file of a figure that `draw` returned; it can be saved again in another format.
 
-    It is laid out here, since `savefig` would draw it once more, without an effect, only for that.
+    The figure is laid out here; otherwise `savefig` would draw it a second time to lay it out.
     """
     import matplotlib as mpl  # noqa: PLC0415
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415

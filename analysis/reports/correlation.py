@@ -209,7 +209,7 @@ def _distribution_caption(distribution: ScoreDistribution) -> str:
             lowest, highest = min(by_score), max(by_score)
             low, high = (by_score[score].mean.value for score in (lowest, highest))
             caption += (
-                f" The mean of {name} goes from {number_text(low)} at score {lowest} to "
+                f" The mean of {name} changes from {number_text(low)} at score {lowest} to "
                 f"{number_text(high)} at score {highest}."
             )
     return f"{caption} Grey bars show the middle half of the sets."
@@ -372,7 +372,7 @@ def _within_table(analysis: Analysis) -> Table:
     return table("within_participant", rows)
 
 
-# The section on whether systems, and metrics, are as good as equal.
+# The section on whether systems, and metrics, are equivalent.
 
 NOTHING = f"{DASH} Undefined: there are neither two named systems nor two metrics."
 VERDICTS = {True: "equivalent", False: "not shown", None: DASH}
@@ -404,8 +404,8 @@ def equivalence_section(tested: Sequence[Equivalence]) -> Section:
 
 ABOUT = (
     "The mean, over queries, of the rank correlation between metric and human score among the sets "
-    "of one query. With two sets it is 1 or -1, so it asks which of the two is better, and ties of "
-    "either do not count."
+    "of one query. With two sets it is 1 or -1: it only shows which of the two is better, and "
+    "pairs with a tie do not count."
 )
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Style = Literal["plain", "signed", "percent", "points", "short", "p"]
 MANY = 4
-"""Captions name each metric for so many at most; for more they name the extremes."""
+"""Captions name each metric if there are at most this many, else only the extremes."""
 SIGNIFICANCE_NOTE = "* p at most .05, ** .01, *** .001."
 
 
@@ -91,7 +91,7 @@ class Table:
         return {reason: footnote_letter(index) for index, reason in enumerate(reasons)}
 
     def notes(self) -> list[str]:
-        """The table's own note, and what the significance marks mean if it has any."""
+        """The table's own note, and the meaning of its significance marks, if any."""
         cells = (cell for row in self.rows for cell in row)
         has_stars = any(isinstance(cell, NumberCell) and cell.stars for cell in cells)
         return ([self.note] if self.note else []) + ([SIGNIFICANCE_NOTE] if has_stars else [])
@@ -106,10 +106,10 @@ class Chart:
 
     Attributes:
         name: the name of its files.
-        caption: what is seen in it.
+        caption: a description of the content.
         alt: describes it for readers who cannot see it.
         is_wide: whether it needs the whole width of a paper with two columns.
-        is_empty: whether nothing of it is defined; the page then says so instead.
+        is_empty: whether no figure in it is defined; the page then shows a sentence instead.
     """
 
     name: str
@@ -158,7 +158,7 @@ class Section:
 
 
 class Interval(NamedTuple):
-    """What a plot shows of a figure; the low end is the figure itself if it has no interval."""
+    """A figure and its interval in a plot; without an interval, both ends are the figure itself."""
 
     low: float
     value: float
@@ -169,7 +169,7 @@ class Interval(NamedTuple):
 class PairRow:
     """A pair in the plot, or a rate.
 
-    `flag` says which statistics decide otherwise, `reason` why there is no interval to draw.
+    `flag` names the statistics that disagree, `reason` explains why there is no interval to draw.
     """
 
     a: str
@@ -269,12 +269,12 @@ class AnswerView:
 
 @dataclass(frozen=True)
 class Document:
-    """The content of a report; `summary` says what was analyzed, in one line.
+    """The content of a report; `summary` describes the analyzed data in one line.
 
     Attributes:
-        caveats: what the data can and cannot show: heading and text of each point.
-        answer: the answer, which stands first; the sections are then an appendix.
-        evidence: the figures and tables that stand between answer and appendix.
+        caveats: the heading and text of each limitation of the data.
+        answer: the answer, which comes first; the sections are then an appendix.
+        evidence: the figures and tables between answer and appendix.
     """
 
     title: str
@@ -389,7 +389,7 @@ def bounds_text(bounds: tuple[float, float], style: Style = "plain", digits: int
 
 
 def number_and_interval(estimate: Estimate) -> str:
-    """A figure with its interval, for a sentence; what is undefined has its reason."""
+    """A figure with its interval, for a sentence; an undefined figure has its reason."""
     cell = estimate_cell(estimate)
     why = "" if cell.why_undefined is None else f" ({cell.why_undefined})"
     if isnan(cell.value):
@@ -398,7 +398,7 @@ def number_and_interval(estimate: Estimate) -> str:
 
 
 def number_text(value: float, style: Style = "plain", digits: int = 3) -> str:
-    """A figure, which must not be NaN, as it is written in sentences and tables.
+    """The text of a figure, which must not be NaN, in sentences and tables.
 
     `digits` are the decimals of the styles "plain", "signed" and, from 0.001 on, "p".
     """
@@ -475,7 +475,7 @@ class Venue:
         return self.column < self.text
 
     def size_of(self, chart: Chart) -> tuple[float, float]:
-        """A figure's width and height in inches; letters decide the height."""
+        """A figure's width and height in inches; the labels determine the height."""
         width, height = chart.size
         if self is PAGE:
             return width, height

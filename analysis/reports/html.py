@@ -71,7 +71,7 @@ def _environment() -> Environment:
 
 
 def _percent(share: float) -> str:
-    """A place from 0 to 1 in a plot, as SVG takes it."""
+    """A position from 0 to 1 in a plot, in the notation of SVG."""
     return f"{share:.2%}"
 
 
@@ -96,7 +96,7 @@ def as_json(content: Mapping[str, object]) -> bytes:
 
 
 def first_words(document: Document) -> dict[str, object]:
-    """What the page says first, for other pages that show it: texts and places in plots."""
+    """The texts and plot positions of the answer, for other pages that show it."""
     answer = document.answer
     first: dict[str, object] = {
         "title": document.title,
@@ -122,7 +122,7 @@ def report_files(
     """The content of all files, by their paths in the folder.
 
     `style` is the venue whose widths the PDF figures and the LaTeX tables have; None for none.
-    UnreadableInput: there is no such style.
+    UnreadableInput: the style is unknown.
     """
     venue, simulated = venue_of(style), document.simulated
     charts = {

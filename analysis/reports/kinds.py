@@ -1,4 +1,4 @@
-"""The report of a release of another question kind than `pair`."""
+"""The report of a release of a question kind other than `pair`."""
 
 from __future__ import annotations
 
@@ -121,15 +121,16 @@ def caveats(summary: KindSummary) -> Iterator[tuple[str, str]]:
     if summary.n_participants < FEW:
         people = count_text(summary.n_participants, "participant")
         text = (
-            f"The answers are those of {people}; the intervals are widened for that, but a few "
-            "people cannot show how much others differ."
+            f"The answers come from only {people}. The intervals are wider to account for this, "
+            "but so few "
+            "people cannot show how much people differ."
         )
         yield "Few participants", text
 
 
 def section_of(figures: Figures) -> Section:
     if not figures.rows:
-        return Section(figures.name, figures.title, ("No metric was asked for.",))
+        return Section(figures.name, figures.title, ("No metric was requested.",))
     columns = (
         Column("name", figures.rows_are.capitalize()),
         *(Column(column.replace(" ", "_"), upper_first(column)) for column in figures.columns),
@@ -144,13 +145,13 @@ def section_of(figures: Figures) -> Section:
 
 
 def measure_sections(measures: SessionAnalysis) -> Iterator[Section]:
-    """The sections of a report of sessions, with their methods under a name of their own."""
+    """The sections of a report of sessions, with their methods under a separate name."""
     yield from sections(measures)
     yield Section("measures", "Methods of the measures by round", (methods_of(measures.rules),))
 
 
 def upper_first(text: str) -> str:
-    """Unlike `str.capitalize`, this leaves the other letters of a system's name."""
+    """Unlike `str.capitalize`, this does not change the other letters of a system's name."""
     return text[:1].upper() + text[1:]
 
 

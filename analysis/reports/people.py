@@ -71,7 +71,7 @@ def judges_section(judges: Mapping[str, JudgeAgreement]) -> Section:
 # The section on sets that several participants scored: agreement, and a metric's upper bound.
 
 NAME, TITLE = "overlap", "Agreement between annotators"
-ANY_METRIC = "any metric, at most"
+ANY_METRIC = "upper bound for any metric"
 NO_BOUND = "an upper bound is known for correlations only"
 
 
@@ -79,8 +79,8 @@ def overlap_section(overlap: Overlap) -> Section:
     """How well one annotator predicts another, metrics on the same sets, and the upper bound."""
     if not overlap.n_sets:
         text = (
-            "No set was scored by two participants, so it is unknown how far annotators agree and "
-            "what a metric could reach at most."
+            "No set was scored by two participants, so inter-annotator agreement and the upper "
+            "bound for metrics are unknown."
         )
         return Section(NAME, TITLE, (text, _alpha_table(overlap)))
     text = (
@@ -286,8 +286,8 @@ def _caption(participants: Participants) -> str:
         )
     else:
         sentences.append(
-            f"Nobody shares {MIN_UNITS} sets with others, so whether a participant agrees with "
-            "other people is unknown."
+            f"No participant shares {MIN_UNITS} sets with others, so the agreement of single "
+            "participants with others is unknown."
         )
     n_outliers = len({outlier.participant for outlier in participants.outliers})
     if n_outliers:
@@ -315,7 +315,7 @@ def _rho_sentences(participants: Participants) -> list[str]:
 
 
 def participants_summary(participants: Participants) -> dict[str, dict[str, float]]:
-    """Each figure's quantiles over the participants who have it; NaN if nobody has."""
+    """Each figure's quantiles over the participants with a value; NaN if there are none."""
     values = {
         name: participants.table[name].astype("float64").dropna() for name in (*FIGURES, *CARE)
     }
@@ -337,7 +337,7 @@ def _summary_table(participants: Participants) -> Table:
 
 
 def _cell(name: str, value: float) -> NumberCell:
-    reason = WHY_UNDEFINED.get(name, "nothing was answered")
+    reason = WHY_UNDEFINED.get(name, "there are no answers")
     return number_cell(value, reason, style=STYLES.get(name, "plain"))
 
 
@@ -347,7 +347,7 @@ def _place_and_time(by: PlaceAndTime) -> Iterator[Table]:
 
 
 def _groups(groupings: Mapping[str, Grouping], has_metrics: bool) -> Iterator[str | Table]:
-    """Why there are no groups, and a table of those there are."""
+    """The reason for each missing grouping, and a table of the groups."""
     rows: list[Row] = []
     for name, grouping in groupings.items():
         if grouping.reason is not None:
@@ -388,7 +388,7 @@ def _trend_table(name: str, trend: Trend) -> Table:
     )
     note = None
     if trend.n_unknown:
-        note = f"Not recorded of {count_text(trend.n_unknown, 'answer')}."
+        note = f"Not recorded for {count_text(trend.n_unknown, 'answer')}."
     return table(name, rows, *columns, note=note)
 
 

@@ -94,7 +94,7 @@ def _margin_chart(analysis: Analysis) -> Chart:
 
     return Chart(
         "margin",
-        "Is a metric more often correct if the two sets differ more?",
+        "Is a metric correct more often if the two sets differ more?",
         _margin_caption(analysis),
         "Accuracy of each metric in bins of its own difference (left) and of the difference "
         "between the human scores (right), each with an interval.",
@@ -178,7 +178,7 @@ CELL_HEIGHT = 0.3  # inches
 LABEL_LENGTH = 16
 SIGNIFICANT = 0.05
 DARK = 0.55
-"""From this share of the largest difference on, a cell is dark and its text white."""
+"""At this share of the largest difference or more, a cell is dark and its text white."""
 
 
 def matrix_chart(comparisons: Sequence[Comparison]) -> Chart:
@@ -205,7 +205,7 @@ def matrix_chart(comparisons: Sequence[Comparison]) -> Chart:
 
 
 def by_wins(comparisons: Sequence[Comparison]) -> list[str]:
-    """The metrics by how many others have a lower rho, most first."""
+    """The metrics by the number of others with a lower rho, in decreasing order."""
     wins: dict[str, int] = {}
     for each in comparisons:
         for name in (each.metric, each.other):
@@ -404,7 +404,7 @@ def _rules_chart(rates: Mapping[str, PreferenceRates]) -> Chart:
         height = 0.9 + ceil(len(RULES) / RULES_PER_ROW) * (0.35 + len(rates) * 0.2)
     return Chart(
         "rules",
-        "The same answers by every rule",
+        "Every rule applied to the same answers",
         _rules_caption(rates),
         "For each metric and rule, a dot with its interval, and a black bar at the rate of an "
         "uninformative metric.",

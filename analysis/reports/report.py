@@ -54,7 +54,7 @@ class Report:
     document: Document
 
     def to_json(self) -> dict[str, object]:
-        """The analysis as it is printed and, under "report", what the page adds to it."""
+        """The printed analysis and, under "report", the additional content of the page."""
         details = self.analysis.details
         quantiles = {} if details is None else people.participants_summary(details.participants)
         metrics = self.analysis.metrics.items()
@@ -101,7 +101,7 @@ class Report:
 
     @property
     def tables(self) -> dict[str, pd.DataFrame]:
-        """The page's tables by name, in full precision, as `tables/*.csv` has them."""
+        """The page's tables by name, in full precision, as in `tables/*.csv`."""
         simulated = self.document.simulated
         return {
             table.name: pd.read_csv(StringIO(to_csv(table, simulated=simulated)))
@@ -143,7 +143,7 @@ def report(
     answer_model: bool = False,
     margin: float | None = None,
 ) -> Report:
-    """Analyze a release in full detail and make a report of it; nothing is drawn or written yet.
+    """Analyze a release in full detail and make a report, without drawing or writing anything.
 
     Args:
         release: a release, its folder, or its tables by name: `preferences`, `sets`, `queries`.
@@ -168,7 +168,7 @@ def analysis_text(analysis: Analysis, *, tables: bool = False, explain: bool = F
     """The answer as plain text of at most `WIDTH` characters a line, without a final newline.
 
     Args:
-        tables: add the tables of what was computed.
+        tables: add the tables of all figures.
         explain: add the definitions of the statistics.
     """
     view = answer.view_of(analysis)
@@ -195,7 +195,7 @@ def summary_of(analysis: Analysis) -> str:
 def sections_of(
     analysis: Analysis, distribution: correlation.ScoreDistribution | None = None
 ) -> Iterator[Section]:
-    """The sections of what was computed."""
+    """The sections of the report."""
     details, model, tested = analysis.details, analysis.answer_model, analysis.equivalences
     if analysis.verdicts:
         yield systems.verdicts_section(analysis.verdicts)

@@ -1,4 +1,4 @@
-"""The report of sessions: figures by round, and people beside simulators."""
+"""The report of sessions: figures by round, and people compared with simulators."""
 
 from __future__ import annotations
 
@@ -31,23 +31,25 @@ PANEL_HEIGHT = 2.6  # inches
 RANKS = {"mean_rank_current": "mean rank", "mean_rank_best": "mean best rank"}
 SIMULATED = "The texts come from simulators. Every figure describes the simulation, not people."
 METHODS = (
-    "Ranks count from 1; b is the least rank of a session so far. Hits@K is the share of sessions "
+    "Ranks count from 1; b is the best rank of a session so far. Hits@K is the share of sessions "
     "with b at most K, Recall@K the share with the rank at most K. BRI is the mean over rounds of "
     "ln b by the trapezoidal rule (PlugIR, ACL 2024). Rounds to success are Kaplan and Meier's "
-    "estimate, in which sessions that end without success are censored. Differences are between "
-    "systems on the queries of both, after the last round that both have. Intervals are 95% "
+    "estimate, in which sessions that end without success are censored. Differences compare two "
+    "systems on their common queries, after their last common round. Intervals are 95% "
     "bootstrap intervals over clusters of sessions; all figures use the same draws. results.json "
     "and tables/*.csv hold every figure in full precision, with its n and method."
 )
 PEOPLE = (
-    "People and simulators who searched for the same queries with the same systems. Each query "
-    "counts once on a side, so the differences, simulator less people, are paired by query. A "
+    "This section compares people and simulators who searched for the same queries with the same "
+    "systems. Each query counts once on each side, so the differences, simulator minus people, are "
+    "paired by query. A "
     "simulator is optimistic if the interval of its difference in Hits@{k} after the last round is "
-    "above 0, and pessimistic if it is below; people see {k} images and stop when they see theirs."
+    "above 0, and pessimistic if it is below; people see {k} images and stop when they see their "
+    "target."
 )
 AFTER_STOP = {
-    "carry": "After a session's end its last list stays.",
-    "drop": "After its end a session is left out of Recall and of the current rank.",
+    "carry": "After the end of a session, its last list counts in later rounds.",
+    "drop": "After its end, a session is excluded from Recall and from the current rank.",
 }
 
 
@@ -165,7 +167,7 @@ def difference_table(analysis: SessionAnalysis) -> document.Table:
     )
     return document.Table(
         "differences",
-        f"Differences to {first}, after the last round",
+        f"Differences from {first}, after the last round",
         (document.Column("figure", "Figure"), *columns),
         tuple(rows),
     )
@@ -188,7 +190,7 @@ def people_section(people: PeopleAndSimulators) -> document.Section:
 def people_curves(people: PeopleAndSimulators) -> dict[str, ByRound]:
     """The figures of both sides of each comparison, by the names of their curves.
 
-    People have several curves where simulators have other queries in common with them.
+    People have several curves if they share different queries with different simulators.
     """
     curves: dict[str, ByRound] = {}
     for each in people.comparisons:
@@ -218,7 +220,7 @@ def comparison_table(number: int, comparison: Comparison) -> document.Table:
         f"people_{number}",
         title,
         tuple(document.Column(name, name.capitalize()) for name in columns),
-        (*rows, ("words of a text", *compared_cells(comparison.words))),
+        (*rows, ("words per text", *compared_cells(comparison.words))),
     )
 
 
@@ -235,7 +237,7 @@ def order_table(people: PeopleAndSimulators) -> document.Table:
     agrees = {True: "yes", False: "no", None: "not defined"}
     return document.Table(
         "orders",
-        f"Every two systems: the second's Hits@{people.k} less the first's",
+        f"Every pair of systems: Hits@{people.k} of the second minus that of the first",
         tuple(
             document.Column(name, name.capitalize())
             for name in ("systems", "simulator", "people", "simulated", "agree")
@@ -299,8 +301,8 @@ def curve_chart(
         name,
         title,
         f"{title}, with 95% intervals.",
-        "A panel for each figure, with a line for each system over the rounds; the tables have "
-        "the figures.",
+        "A panel for each figure, with a line for each system over the rounds; the tables list the "
+        "figures.",
         panels_size(len(figures), PANEL_HEIGHT),
         paint,
         is_wide=True,

@@ -35,7 +35,7 @@ WORDS = {
 }
 
 
-WIN_RATE = "Win rate less one half, apart from the side,"
+WIN_RATE = "Win rate minus one half, adjusted for the side,"
 MOST_CHARTED = 15  # pairs: more do not fit a page
 
 
@@ -60,7 +60,7 @@ def verdicts_section(verdicts: Sequence[Verdict]) -> document.Section:
         "verdicts",
         title,
         "Above 0, the first is better.",
-        "For every two, the difference of the first less the second with an interval.",
+        "For every pair, the first minus the second, with an interval.",
         rows=[f"{each.a}\nand {each.b}" for each in verdicts],
         series={STATISTIC_NAMES[verdicts[0].statistic]: cells},
         x_label="difference",
@@ -71,7 +71,7 @@ def verdicts_section(verdicts: Sequence[Verdict]) -> document.Section:
 
 # The section on the model of the scores.
 
-TITLE = "What contributes to the scores"
+TITLE = "Effects on the scores"
 
 
 def answer_model_section(model: AnswerModel) -> document.Section:
@@ -106,7 +106,7 @@ def _deviation(name: str, deviation: Deviation, share: float) -> document.Row:
     return (name, value, document.number_cell(share, style="percent"))
 
 
-# Tables of the agreement on pairs of systems, and of strengths apart from the side.
+# Tables of the agreement on pairs of systems, and of strengths adjusted for the side.
 
 
 def pairs_table(systems: Systems) -> document.Table:
@@ -158,7 +158,7 @@ def model_table(systems: Systems, names: list[str]) -> document.Table:
 
 
 def side_sentence(systems: Systems) -> str:
-    """What the side alone does; empty if that is unknown."""
+    """The effect of the side alone; empty if it is unknown."""
     side = systems.model.side
     if systems.model.reason is not None or side.ci is None or isnan(side.ci.low):
         return ""
@@ -172,7 +172,7 @@ def side_sentence(systems: Systems) -> str:
     )
     if side.ci.low <= 0 <= side.ci.high:
         return f"{text}; this does not differ significantly from 50%."
-    return f"{text}; the side alone makes a difference."
+    return f"{text}; the side alone has an effect."
 
 
 def _parameter(name: str, parameter: Parameter) -> document.Row:
@@ -282,7 +282,7 @@ def systems_section(systems: Systems) -> document.Section:
 
 
 def _agreement(systems: Systems) -> Iterator[document.Block]:
-    """How far the metrics agree with people; nothing without metrics."""
+    """The agreement of the metrics with people; empty without metrics."""
     if systems.metrics:
         yield _order_table(systems)
         yield pairs_table(systems)

@@ -78,7 +78,7 @@ NARROW, WIDE = "ijlft.,:;|[]()!'- ", "mwMW@%\N{EM DASH}\N{MINUS SIGN}+<>="
 
 
 def text_width(text: str) -> float:
-    """About how wide a text is, in digits: letters of proportional fonts differ."""
+    """The approximate width of a text, in digits: letters of proportional fonts differ."""
     return sum(map(_character_width, text))
 
 
@@ -92,7 +92,7 @@ def _character_width(character: str) -> float:
 
 
 class ColumnWidths(NamedTuple):
-    """What a column needs, in digits: its heading, broken between words, and its widest cell."""
+    """The widths, in digits, of a column's heading, broken between words, and its widest cell."""
 
     heading: float
     cells: float
@@ -113,7 +113,7 @@ class ColumnWidths(NamedTuple):
 
 @dataclass(frozen=True)
 class FittedTable:
-    """A part of a table, and what its columns need; its texts are broken into lines of `line`."""
+    """A part of a table with the widths of its columns; `line` is the width of its text lines."""
 
     table: document.Table
     line: int
@@ -149,7 +149,7 @@ class FittedTable:
 
 
 def fit(table: document.Table, width: float, lines: int | None = None) -> list[FittedTable]:
-    """Split a table into parts of at most so many digits and lines.
+    """Split a table into parts of at most this many digits and lines.
 
     The columns of text at its start name the rows, and every part has them.
     """
@@ -179,7 +179,7 @@ def _by_columns(whole: FittedTable, width: float) -> Iterator[FittedTable]:
 
 
 def _n_names(whole: FittedTable) -> int:
-    """How many columns name the rows: those of text at its start, at least one."""
+    """The number of columns that name the rows: those of text at its start, at least one."""
     n = 0
     while n < len(whole.needs) and whole.table.rows and whole.needs[n].is_text:
         n += 1
@@ -243,8 +243,8 @@ def to_latex(
 ) -> str:
     """Write a table as LaTeX that needs the package booktabs.
 
-    It fits the venue's text: a table that is too wide or too long becomes several, each a float of
-    its own. An undefined figure is a dash with a letter, explained in a note.
+    It fits the venue's text: a table that is too wide or too long is split into several, each in a
+    separate float. An undefined figure is a dash with a letter, explained in a note.
     """
     text = TEXT if venue is document.PAGE else venue.text
     parts = fit(table, (text * POINTS - SLACK) / DIGIT, MOST_LINES)

@@ -15,7 +15,7 @@ WIDTH = 100
 INDENT = GAP = "  "
 DIGITS = 4
 MOST_ROWS = 24
-"""Longer tables, such as those with a row for each participant, are left to `--report`."""
+"""Longer tables, such as those with a row for each participant, appear only in `--report`."""
 MOST_COUNTS = 2
 SIMULATED = "SIMULATED: these figures describe a simulation, not people."
 INTERVALS = "Intervals: 95%, by resampling; --json has the method of each."
@@ -39,7 +39,7 @@ def sections_text(sections: Iterable[document.Section]) -> str:
 
 
 def folded(text: str) -> str:
-    """A line in as many as it needs, of at most `WIDTH` characters unless a word is longer."""
+    """Break a line into lines of at most `WIDTH` characters, unless a word is longer."""
     if len(text) <= WIDTH:
         return text
     indent = " " * (len(text) - len(text.lstrip()) + 2)
@@ -55,7 +55,7 @@ def folded(text: str) -> str:
 
 
 def section_lines(section: document.Section) -> Iterator[str]:
-    """The title, then sentences and tables; nothing of methods, or if there are charts alone."""
+    """The title, then sentences and tables; empty for methods and for sections with only charts."""
     if section.title.startswith("Methods"):
         return
     lines: list[str] = []
@@ -75,7 +75,7 @@ def table_lines(table: document.Table, *, has_caption: bool = True) -> Iterator[
     if has_caption:
         yield INDENT + table.caption
     if len(table.rows) > MOST_ROWS:
-        yield f"{INDENT * 2}{len(table.rows):,} rows: --json and --report have them"
+        yield f"{INDENT * 2}{len(table.rows):,} rows: see --json or --report"
         return
     letters = table.footnotes()
     counts = list(counts_of(table))
@@ -148,7 +148,7 @@ def width_of(columns: Sequence[TextColumn]) -> int:
 
 
 def groups(columns: Sequence[TextColumn], width: int) -> Iterator[list[TextColumn]]:
-    """The columns in as many groups as they need, each of at most so many characters."""
+    """The columns in groups of at most this many characters."""
     group: list[TextColumn] = []
     for column in columns:
         if group and width_of([*group, column]) - len(GAP) > width:

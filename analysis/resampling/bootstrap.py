@@ -5,7 +5,7 @@ Fifty answers by one person are not fifty independent answers, so the bootstrap 
 counts. All statistics of a release use the same resamples, so differences between them are
 paired. The variance of a mean needs no resamples: it follows from the clusters' errors.
 
-A statistic is an array whose first value is that of the rows as they are; the resamples follow.
+A statistic is an array: the first value is that of the original rows; the resamples follow.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from hsfiq.errors import UnreadableInput
 
 
 class LastCodes:
-    """Remembers the codes of the rows that were asked for last: several figures use the same."""
+    """Caches the codes of the most recent rows, which several figures use."""
 
     def __init__(self) -> None:
         self._rows: weakref.ref[pd.DataFrame] | None = None
@@ -62,7 +62,7 @@ class Clusters:
     ) -> Clusters:
         """Find the clusters of a column; the order of the rows does not matter.
 
-        An id that `cluster_of` lacks is a cluster of its own, and so is every id if it is None.
+        An id absent from `cluster_of` is a separate cluster, and so is every id if it is None.
         """
         ids = rows[column].drop_duplicates()
         names = ids if cluster_of is None else triplets_of(ids, cluster_of)
@@ -71,11 +71,11 @@ class Clusters:
 
     @property
     def n(self) -> int:
-        """The number of clusters; `size` is how many units of them are resampled."""
+        """The number of clusters; `size` is the number of resampled units."""
         return self.size
 
     def codes_of(self, rows: pd.DataFrame) -> NDArray[np.intp]:
-        """The cluster number of each row; UnreadableInput if an id is in none of the clusters."""
+        """The cluster number of each row; UnreadableInput if an id belongs to no cluster."""
         return self._last.of(rows, self._codes_of)
 
     def _codes_of(self, rows: pd.DataFrame) -> NDArray[np.intp]:
@@ -84,13 +84,13 @@ class Clusters:
             unknown = rows[self.column].iloc[int(numbers.isna().to_numpy().argmax())]
             raise UnreadableInput(
                 self.column,
-                f"{unknown} is in none of the clusters",
+                f"{unknown} belongs to no cluster",
                 "make the bootstrap from this release",
             )
         return numbers.to_numpy(dtype=np.intp)
 
     def sizes_of(self, rows: pd.DataFrame, chosen: BoolArray | None = None) -> intervals.IntArray:
-        """How many of some rows each of their clusters has; `chosen` takes some of them."""
+        """The number of rows in each of their clusters; `chosen` selects some of the rows."""
         return sizes_in(self.codes_of(rows), chosen)
 
 
@@ -133,7 +133,7 @@ class Pairs:
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Clusters in random groups, which are resampled in their place.
+    """Random groups of clusters, which are resampled instead of the clusters.
 
     Attributes:
         size: the number of groups.
@@ -146,7 +146,7 @@ class Groups:
 
     @classmethod
     def of_clusters(cls, clusters: Clusters | Pairs, seed: int, most: int) -> Groups:
-        """At most so many groups, with sizes that differ by at most one cluster."""
+        """At most `n` groups, with sizes that differ by at most one cluster."""
         size = min(most, clusters.size)
         order = np.random.default_rng(seed).permutation(clusters.size)
         return cls(clusters, size, order % max(1, size))
@@ -179,9 +179,9 @@ MOST_KEPT = 20_000_000  # draws that are kept for the next statistic: 40 MB
 MANY = 0.1
 """A sparse matrix with a larger share of entries is multiplied faster as a dense one."""
 MOST_ALONE, MOST_GROUPS = 10_000, 1000
-"""Of more clusters, so many random groups are resampled.
+"""If there are more clusters, this number of random groups is resampled.
 
-The groups are independent as the clusters are, and the time and memory of a resample are bounded.
+The groups are independent, like the clusters, and the time and memory of a resample are bounded.
 The second is for triplets and answers of the two-way bootstrap.
 """
 
@@ -224,7 +224,7 @@ class Resamples:
             yield from self._drawn(size, block_length)
 
     def _is_kept(self, size: int) -> bool:
-        """Whether the draws are kept: not of single rows, whose number differs, or of too many."""
+        """Whether the draws are kept: not for single rows, whose number differs, or too many."""
         return self.clusters is not None and self.n * size <= MOST_KEPT and size < 2**16
 
     def _drawn(self, size: int, block_length: int) -> Iterator[FloatArray]:
@@ -330,7 +330,7 @@ class Bootstrap:
     ) -> Bootstrap:
         """Resample the clusters of a table with `participant_id` and `query_id`.
 
-        `triplets` maps query_id to triplet; if None, each query is a cluster of its own. Without a
+        `triplets` maps query_id to triplet; if None, each query is a separate cluster. Without a
         unit, participants and triplets are resampled if several participants judged a triplet, and
         else participants. UnreadableInput: there would be no resample, or the unit is unknown.
         """
@@ -523,7 +523,7 @@ def ratio(numerator: FloatArray, denominator: FloatArray | NDArray[np.int64]) ->
 
 
 def errors_of_mean(values: FloatArray | BoolArray, counted: FloatArray | BoolArray) -> FloatArray:
-    """What each row adds to the error of the mean of the counted values, (n,); they sum to 0.
+    """Each row's contribution to the error of the mean of the counted values, (n,); they sum to 0.
 
     `values` are 0 where they are not counted. NaN if none is.
     """
@@ -579,7 +579,7 @@ def _variance(resampled: FloatArray) -> float:
 
 
 def _draw_counts(rng: np.random.Generator, n: int, size: int) -> FloatArray:
-    """Draw `size` of `size` clusters with replacement, n times; (n, size) of how often each."""
+    """Draw `size` of `size` clusters with replacement, n times: (n, size) counts."""
     if size == 0:
         return np.zeros((n, 0))
     drawn = rng.integers(size, size=(n, size))

@@ -22,7 +22,7 @@ LEVEL = 0.95
 TAIL = (1 - LEVEL) / 2
 ROUNDING = 1e-12
 FEWEST_DF = 1.0
-"""Degrees of freedom of a spread; with fewer, no interval would be of use."""
+"""Degrees of freedom of a spread; with fewer, an interval would be useless."""
 
 Bounds = tuple[float, float]
 RATE: Bounds = (0.0, 1.0)
@@ -39,7 +39,7 @@ class Spread:
 
 
 def effective_number(sizes: IntArray) -> float:
-    """How many clusters of equal size are worth as much: sum(n)^2 / sum(n^2) (Kish 1965)."""
+    """The equivalent number of clusters of equal size: sum(n)^2 / sum(n^2) (Kish 1965)."""
     return float(sizes.sum() ** 2 / (sizes.astype(np.float64) ** 2).sum()) if len(sizes) else 0.0
 
 
@@ -66,7 +66,7 @@ def _of_clusters(variance: float, sizes: IntArray) -> Spread:
     """The spread of a statistic with this variance; undefined for fewer than two clusters.
 
     The degrees of freedom are those of the effective number of clusters, since a variance that a
-    few large clusters determine is known as badly as one of so few (Carter, Schnepel and
+    few large clusters determine is as uncertain as one from so few clusters (Carter, Schnepel and
     Steigerwald 2017).
     """
     if len(sizes) < 2:
@@ -128,9 +128,9 @@ def student_ends(
 
 
 def rate_of_clusters(won: Sequence[float], sizes: Sequence[int]) -> tuple[float, float]:
-    """A rate and half the length of its interval, from what each cluster has won of how many.
+    """A rate and half the length of its interval, from each cluster's wins and comparisons.
 
-    NaN is what is not known: both without clusters, the half with one.
+    Unknown values are NaN: both without clusters, the half length with one cluster.
     """
     numbers, counts = np.array(won, dtype=np.float64), np.array(sizes, dtype=np.int64)
     if not counts.sum():
@@ -148,7 +148,7 @@ def rate_of_clusters(won: Sequence[float], sizes: Sequence[int]) -> tuple[float,
 
 NO_SPREAD = "no cluster changes the value, so its spread is unknown"
 FEW_CLUSTERS = 30
-FEW_CLUSTERS_NOTE = "{n} are few: the interval holds only if they are typical of all others"
+FEW_CLUSTERS_NOTE = "only {n}: the interval is valid only if they are representative"
 MOST_UNDEFINED = 0.05
 """The share of resamples that may be undefined: with more, the tails themselves are unknown."""
 
@@ -244,11 +244,11 @@ def student_interval(
 def _undefined(
     statistics: FloatArray, method: str, unit: str, n_clusters: int, seed: int
 ) -> ConfidenceInterval:
-    """An interval without ends, with a reason if it cannot have any."""
+    """An interval without ends, with the reason if it is undefined."""
     n_undefined = int(np.isnan(statistics).sum())
     reason = None
     if n_clusters < 2:
-        reason = f"an interval needs 2 clusters (unit: {unit}), and there are {n_clusters}"
+        reason = f"an interval needs 2 clusters (unit: {unit}); there are {n_clusters}"
     elif n_undefined > MOST_UNDEFINED * len(statistics):
         reason = f"undefined in {n_undefined:,} of {count_text(len(statistics), 'resample')}"
     return ConfidenceInterval(
@@ -282,7 +282,7 @@ def clusters_text(n: int, n_effective: float | None) -> str:
 
 
 SAME_NUMBER = 0.05
-"""An effective number of clusters that is smaller by less, as a share, is not named."""
+"""An effective number of clusters that is smaller by less than this share is not reported."""
 
 
 def percentiles(statistics: FloatArray) -> tuple[float, float]:

@@ -1,15 +1,15 @@
 """Paired permutation tests: whether two metrics correlate with people equally well.
 
-If they do, nothing changes when values of one are exchanged for values of the other. So swaps are
+If they do, exchanging values between the two metrics has no effect in expectation. So swaps are
 drawn at random, and the observed difference of the two correlations is compared with the
 differences under the swaps (PERM-BOTH of Deutsch et al. 2021, arXiv 2104.00054, which swaps cell
 by cell). Standardized mid-ranks are swapped, or the scale of a metric would matter. They are
 ranked over all groups at once: ranks within a group depend on each other, and swapping them one
-by one would find differences where there are none. A unit is what is swapped together: one cell
-of a table, or all sets of a participant.
+by one would find differences where there are none. A unit is swapped as a whole: one cell of a
+table, or all sets of a participant.
 
 A correlation is computed from three sums to which every unit adds its own part. So a permutation
-needs no ranking and no correlation, only a product of its swaps with what each unit moves.
+needs no ranking and no correlation, only a product of its swaps with each unit's contribution.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class PairedSums:
 
     Attributes:
         first, second: (groups, 3), the sums of each metric.
-        moved: (groups, units, 3), what the first gains and the second loses by a unit's swap.
+        moved: (groups, units, 3), the gain of the first and loss of the second by a unit's swap.
         sizes: (groups,), the number of values.
     """
 
@@ -136,7 +136,7 @@ def cell_sums(scores: FloatArray, first: FloatArray, second: FloatArray) -> Pair
 
 
 def unit_sums(scores: FloatArray, values: FloatArray, units: NDArray[np.intp]) -> FloatArray:
-    """What each unit adds to the sums of one metric, (units, 3), of (n,) rows as one group.
+    """Each unit's contribution to the sums of one metric, (units, 3), of (n,) rows as one group.
 
     The scores may not be constant. `units` are numbered from 0.
     """
@@ -144,7 +144,7 @@ def unit_sums(scores: FloatArray, values: FloatArray, units: NDArray[np.intp]) -
 
 
 def _parts(scores: FloatArray, values: FloatArray) -> FloatArray:
-    """What each value adds to the three sums of its group, the last axis, (..., 3)."""
+    """Each value's contribution to the three sums of its group, the last axis, (..., 3)."""
     centred = scores - scores.mean(axis=-1, keepdims=True)
     centred /= np.sqrt((centred**2).sum(axis=-1, keepdims=True))
     return np.stack([centred * values, values, values**2], axis=-1)
@@ -166,7 +166,7 @@ def grouped_test(
     swaps = swaps or Swaps()
     undefined = GroupedTest(UNDEFINED, UNDEFINED, 0, swaps.n, swaps.seed)
     if scores.shape[0] == 0 or scores.shape[1] < MIN_CELLS:
-        return replace(undefined, reason=f"there is no group of {MIN_CELLS} cells")
+        return replace(undefined, reason=f"no group has {MIN_CELLS} cells")
     kept = np.all([np.ptp(table, axis=1) > 0 for table in (scores, first, second)], axis=0)
     if not kept.any():
         reason = "in every group the scores or a metric's values are all equal"
@@ -194,7 +194,7 @@ def p_value(observed: float, permuted: FloatArray) -> float:
 
 
 def holm(p_values: FloatArray) -> FloatArray:
-    """Adjust (n,) p-values for their number (Holm 1979); NaN stays and is not counted as a test."""
+    """Adjust (n,) p-values for their number (Holm 1979); NaN stays NaN and does not count."""
     adjusted = np.full(len(p_values), np.nan)
     order = np.argsort(p_values)[: np.count_nonzero(~np.isnan(p_values))]  # NaN comes last
     stepwise = p_values[order] * np.arange(len(order), 0, -1)
@@ -306,7 +306,7 @@ def tested_difference(
         ci=ci,
     )
     if n_clusters < MIN_CLUSTERS:
-        return replace(difference, reason=f"one {bootstrap.unit} alone gives no test")
+        return replace(difference, reason=f"a test needs more than one {bootstrap.unit}")
     if permuted is not None and len(bootstrap.parts) == 1:
         p = p_value(difference.difference, permuted())
         return replace(difference, p=p, p_method=SWAP_METHODS[bootstrap.unit], swaps=swaps)

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from hsfiq.analysis.json_results import FloatArray
 
 COUNTED = 16
-"""Whole numbers are counted, not sorted, if their range is at most so many times their number."""
+"""Whole numbers are counted, not sorted, if range / number of values is at most this."""
 
 
 def value_numbers(values: NDArray[np.number[Any]]) -> NDArray[np.intp]:
-    """The place of each value among the distinct ones, from 0; values are (n,) and finite."""
+    """The position of each value among the distinct values, from 0; values are (n,) and finite."""
     if len(values) == 0:
         return np.zeros(0, dtype=np.intp)
     low = values.min()
@@ -28,7 +28,7 @@ def value_numbers(values: NDArray[np.number[Any]]) -> NDArray[np.intp]:
 
 
 def as_numbers(values: pd.Series[float]) -> pd.Series[float]:
-    """The values with their `value_numbers` in their place; NaN stays.
+    """The values replaced by their `value_numbers`; NaN stays NaN.
 
     Statistics that depend on the order of values alone do not change, and are computed faster.
     """

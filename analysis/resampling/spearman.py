@@ -1,10 +1,10 @@
 """Spearman's rho of many resamples at once.
 
 A resample counts each row a whole number of times, so its mid-ranks follow from the weight below
-and above each value: no resample is written out or sorted, and rho is what the repeated rows
-would give. `SortedPair` needs one number per row and resample. `ClusteredPair` needs one per
-cluster, if a table of groups of rows and clusters fits into memory: a resample then costs the
-same for a million rows as for a thousand. If not, it takes `CumulativeRanks`.
+and above each value: no resample is written out or sorted, and rho equals that of the repeated
+rows. `SortedPair` needs one number per row and resample. `ClusteredPair` needs one per cluster, if
+a table of groups of rows and clusters fits into memory: a resample then costs the same for a
+million rows as for a thousand. If not, it takes `CumulativeRanks`.
 """
 
 from __future__ import annotations

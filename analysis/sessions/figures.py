@@ -26,7 +26,7 @@ class Values:
 
     Attributes:
         values: (S, T).
-        included: (S, T), which sessions count.
+        included: (S, T), whether a session counts.
         known: (S, T), where the value is known; an included value that is not makes the figure of
             its round undefined.
         bounds: the range of the values, if they have one.
@@ -51,7 +51,7 @@ class Values:
 
 
 def rank_figures(system: SystemSessions, rules: Rules) -> dict[str, Values]:
-    """What the figures of ranks average, by their names in JSON."""
+    """The values averaged by the figures of ranks, by their names in JSON."""
     current, best = system.current(rules.after_stop), system.best()
     figures = {}
     for k in rules.ks:
@@ -167,7 +167,7 @@ def weighted_medians(values: FloatArray, included: BoolArray, weights: FloatArra
 
 
 def conduct_figures(system: SystemSessions, k: int) -> dict[str, Values]:
-    """What the figures of conduct average; a session without success has no rank of at most k.
+    """The values averaged by the figures of conduct; a session without success has no rank up to k.
 
     `words`, `seconds` and `satisfaction` are those of each round; the others of a session.
     """
@@ -279,7 +279,7 @@ def events_of(played: RankRange, k: int) -> tuple[FloatArray, FloatArray]:
 def survival_of(hazards: FloatArray) -> FloatArray:
     """The share without success before the first and after each round: (b, T) -> (b, T + 1).
 
-    Where no session is left, nothing changes.
+    If no session is left, the share stays constant.
     """
     survival = np.ones((len(hazards), hazards.shape[1] + 1))
     np.cumprod(1 - np.nan_to_num(hazards), axis=1, out=survival[:, 1:])

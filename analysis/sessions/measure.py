@@ -122,7 +122,7 @@ class SystemMeasures(JsonRecord):
 
 @dataclass(frozen=True)
 class SessionAnalysis(JsonRecord):
-    """All systems' figures by one set of rules; `differences` are those to the first system.
+    """All systems' figures by one set of rules; `differences` are those from the first system.
 
     `simulated` is true if simulators or simulated participants gave texts.
     """
@@ -151,13 +151,13 @@ def measure(
     """Measure the sessions of each system, on the same resamples.
 
     Args:
-        sessions: one row a session, with `ranks.SESSION_COLUMNS`.
-        rounds: one row a round, with `ranks.ROUND_COLUMNS`.
+        sessions: one row per session, with `ranks.SESSION_COLUMNS`.
+        rounds: one row per round, with `ranks.ROUND_COLUMNS`.
         rules: without `ks`, the values that no session's stop censors.
         triplets: the triplet of each query_id; queries of one triplet are one cluster.
         n_resamples, seed: of the bootstrap, unless it is given.
         simulated: whether simulators or simulated participants gave texts.
-        notes: what the caller has to say about the sessions.
+        notes: the caller's notes on the sessions.
 
     Raises:
         UnreadableInput: there is no session, or a stop censors a wanted K.
@@ -199,7 +199,7 @@ def measure_rows(
     simulated: bool = False,
     notes: Sequence[str] = (),
 ) -> SessionAnalysis:
-    """As `measure`, of rows in place of tables; what a row lacks is unknown."""
+    """Like `measure`, for rows instead of tables; missing fields of a row are unknown."""
     return measure(
         *tables_of(sessions, rounds),
         rules,
@@ -224,7 +224,7 @@ def tables_of(
 def bootstrap_of(
     sessions: pd.DataFrame, triplets: pd.Series[str] | None, n_resamples: int, seed: int
 ) -> Bootstrap:
-    """Resamples of triplets; of participants, too, where people searched."""
+    """Resamples of triplets and, if people searched, of participants."""
     return Bootstrap.of_rows(
         with_searchers(sessions),
         triplets,
@@ -235,7 +235,7 @@ def bootstrap_of(
 
 
 def with_searchers(sessions: pd.DataFrame) -> pd.DataFrame:
-    """Each simulated session as one of a participant who has no other."""
+    """Each simulated session, assigned to a separate participant."""
     own = sessions["system"] + "/" + sessions["session_id"]
     participants = sessions["participant_id"]
     return sessions.assign(participant_id=participants.where(participants.notna(), own))
@@ -261,7 +261,7 @@ def measure_system(system: SystemSessions, rules: Rules, bootstrap: Bootstrap) -
 
 
 def stop_notes(name: str, system: SystemSessions, rules: Rules) -> list[str]:
-    """What must be said about searches that participants ended."""
+    """Warn about searches that participants ended."""
     succeeded = system.sessions["stop_reason"].isin(["found", "found-other"]).to_numpy()
     by_rule = system.sessions["stop_at"].notna().to_numpy()
     least = rules.ks[0]

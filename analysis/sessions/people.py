@@ -1,7 +1,7 @@
 """People and simulators who search with the same system for the same queries.
 
 Every query counts once on each side, however many sessions it has there, so that the differences
-are paired by query. After a session's end its last list stays.
+are paired by query. After the end of a session, its last list counts in later rounds.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FIGURES = ("mean_rank_current", "mean_rank_best", "mean_log_rank_best")
 
 @dataclass(frozen=True)
 class Compared(JsonRecord):
-    """One figure of both sides, and the simulator's less the people's."""
+    """One figure of both sides, and the simulator's minus the people's."""
 
     people: Estimate
     simulator: Estimate
@@ -42,7 +42,7 @@ class Comparison(JsonRecord):
     Attributes:
         simulator: its name, with the settings in which simulated sessions differ.
         figures: by name, one value a round, up to the last one that both have.
-        words: of a text, the first one of a session left out.
+        words: per text, without the first text of a session.
         verdict: on the simulator, by Hits@K after the last round.
     """
 
@@ -58,7 +58,7 @@ class Comparison(JsonRecord):
 
 @dataclass(frozen=True)
 class Order(JsonRecord):
-    """Two systems by people and by a simulator: the second's Hits@K less the first's.
+    """Two systems by people and by a simulator: Hits@K of the second minus that of the first.
 
     `agrees` is None if either difference is 0 or undefined.
     """
@@ -94,8 +94,8 @@ def compare_rows(
 ) -> PeopleAndSimulators:
     """As `compare_people`, of rows as `measure_rows` takes them.
 
-    `sides` says of each name in the column `system` which simulator it is, None for people, and
-    which system. K are those of the rules and the number of images that people saw.
+    `sides` maps each name in the column `system` to its simulator, None for people, and its system.
+    K are those of the rules and the number of images that people saw.
 
     Raises:
         UnreadableInput: a stop of the simulated sessions censors a wanted K.
@@ -264,7 +264,7 @@ def words_of(side: SystemSessions) -> Values:
 
 
 def verdict_of(difference: Estimate) -> Verdict:
-    """On the simulator: whether it finds more or fewer targets than people do."""
+    """The verdict on the simulator: whether it finds more or fewer targets than people."""
     ci = difference.ci
     if ci is not None and ci.low > 0:
         return "optimistic"

@@ -1,7 +1,7 @@
 """The targets' ranks in the rounds of one system's sessions.
 
-A rank may be unknown where only the first images of a list are recorded: then it is known to be
-below them. So each rank is a range, whose ends are equal where the rank is known.
+A rank may be unknown where only the first images of a list are recorded: the rank is then below all
+recorded images. So each rank is a range, whose ends are equal where the rank is known.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hsfiq.errors import UnreadableInput
 # The rules by which sessions are measured, where papers differ or leave them open.
 
 AfterStop = Literal["carry", "drop"]
-"""What a session counts as after its last round: its last list stays, or it is left out."""
+"""The treatment of a session after its last round: its last list counts, or it is excluded."""
 AFTER_STOP: tuple[AfterStop, ...] = get_args(AfterStop)
 
 Ties = Literal["corpus", "expected"]
@@ -51,7 +51,7 @@ class Rules(JsonRecord):
 
     def __post_init__(self) -> None:
         if any(k < 1 for k in self.ks):
-            raise UnreadableInput("--k", "every K is 1 or more", "such as --k 1 --k 10")
+            raise UnreadableInput("--k", "every K must be 1 or more", "such as --k 1 --k 10")
         for option, value, known in (
             ("--after-stop", self.after_stop, AFTER_STOP),
             ("--ties", self.ties, TIES),
@@ -65,7 +65,7 @@ class Rules(JsonRecord):
 FISD = Rules(ks=(1, 5, 10, 50), rounds=(1, 3, 5))
 """FISD (arXiv 2604.12904): Hits (table 2) and Recall (table 8) after rounds 1, 3 and 5.
 
-The paper leaves open what `after_stop` and `ties` say. Its Recall falls below its Hits in later
+The paper does not specify `after_stop` and `ties`. Its Recall falls below its Hits in later
 rounds, so its sessions do not stop at a hit, and `after_stop` has no effect on such sessions.
 """
 
@@ -73,8 +73,8 @@ rounds, so its sessions do not stop at a hit, and `after_stop` has no effect on 
 def allowed_ks(wanted: Sequence[int], stop_at: int | None) -> tuple[int, ...]:
     """The wanted K, in order; without any, the default ones that a stop does not censor.
 
-    A session that stops when the target is among the first `stop_at` images tells nothing about
-    what later rounds would have found among the first K < `stop_at`.
+    A session that stops when the target is among the first `stop_at` images does not show whether
+    later rounds would have found it among the first K < `stop_at`.
 
     Raises:
         UnreadableInput: a stop censors a wanted K.
@@ -124,13 +124,13 @@ class RankRange:
         return (self.high <= k).astype(np.float64), (self.high <= k) | (self.low > k)
 
     def best(self) -> RankRange:
-        """The least rank so far; a session that has ended keeps its own."""
+        """The best rank so far; a session that has ended keeps its best rank."""
         return RankRange(
             np.fmin.accumulate(self.low, axis=1), np.fmin.accumulate(self.high, axis=1)
         )
 
     def carried(self) -> RankRange:
-        """With the last rank of a session in place of what comes after it."""
+        """The ranks with the last rank of a session repeated in later rounds."""
         return RankRange(*(filled_forward(each) for each in (self.low, self.high)))
 
 
@@ -141,7 +141,7 @@ class SystemSessions:
     Attributes:
         sessions: S rows with `SESSION_COLUMNS`.
         rounds: the rows of their rounds with `ROUND_COLUMNS`.
-        played: the ranks in the rounds that were played.
+        played: the ranks in the completed rounds.
     """
 
     sessions: pd.DataFrame

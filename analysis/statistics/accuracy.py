@@ -1,18 +1,18 @@
 """Pairwise accuracy with ties on both sides: acc_eq with tie calibration.
 
 Deutsch, Foster and Freitag (2023, arXiv 2305.14324): a metric predicts for each pair which set is
-better, or a tie if its two values differ by at most epsilon; the accuracy is the share of the
-pairs in which people say the same. So metrics with two values and metrics with a thousand are
-measured alike. Here a pair is a question, that is, two sets of one query.
+better, or a tie if its two values differ by at most epsilon; the accuracy is the share of the pairs
+in which people agree with the prediction. So metrics with two values and metrics with a thousand
+are measured alike. Here a pair is a question, that is, two sets of one query.
 
-An epsilon fitted to the pairs that it is measured on flatters the metric. So the participants are
+Accuracy is optimistic if epsilon is fitted to the evaluated pairs. So the participants are
 split into folds and the epsilon of each fold is chosen on the other folds; the fitted one is
 reported as in-sample.
 
-The base rate is the accuracy of a metric without any information, which either ties everywhere or
-nowhere: max(ties, (1 - ties) / 2). Out of sample, the other folds decide which of the two it
-does. If people have to choose a set, a metric cannot agree on a tie, and acc_eq would only count
-the metric's own; it is not computed then.
+The base rate is the accuracy of an uninformative metric, which ties on all pairs or on none:
+max(ties, (1 - ties) / 2). Out of sample, the other folds determine which of the two. If people
+have to choose a set, a metric cannot agree on a tie, and acc_eq would only count the metric's own;
+it is not computed then.
 """
 
 from __future__ import annotations
@@ -163,8 +163,8 @@ def _correlations(sums: FloatArray) -> FloatArray:
 
 MAX_FOLDS = 5
 MIN_FOLDS = 2
-NO_TIES_ALLOWED = "participants had to prefer one of the sets, so no metric tie could be right"
-NO_TIES = "no participant preferred neither set, so no metric tie could be right"
+NO_TIES_ALLOWED = "participants had to prefer one of the sets, so no metric tie could be correct"
+NO_TIES = "no participant chose neither set, so no metric tie could be correct"
 
 
 @dataclass(frozen=True)
@@ -177,11 +177,11 @@ class PairwiseAccuracy(JsonRecord):
         ci: the interval of accuracy, with the epsilons held fixed.
         epsilons: of the folds; the smallest if several are best.
         base_rate: the accuracy of an uninformative metric, chosen on the other folds, too.
-        in_sample: the accuracy with the epsilon that is best on all pairs, which flatters it.
+        in_sample: the accuracy with the epsilon that is best on all pairs, which is optimistic.
         in_sample_base_rate: max(ties, (1 - ties) / 2).
         uncalibrated: the accuracy with epsilon 0: a metric ties at equal values only.
         n: the number of pairs with both values.
-        human_ties: in how many of them people see no difference.
+        human_ties: the number of pairs in which people see no difference.
     """
 
     accuracy: float
@@ -256,11 +256,11 @@ def pairwise_accuracies(
     *,
     ties_allowed: bool | None = None,
 ) -> dict[str, PairwiseAccuracy]:
-    """Measure how often a metric and people relate two sets alike, ties included.
+    """Measure how often a metric and people agree on the relation of two sets, ties included.
 
     "preference" is against the preferences, "score" against the order of the two human scores, many
     of which are equal. The seed of `bootstrap` also assigns the participants to folds.
-    `ties_allowed` says whether people could prefer neither set; None if that is unknown.
+    `ties_allowed` is whether people could choose neither set; None if unknown.
     """
     preferred = preferences["preferred"].to_numpy()
     scores = [preferences[name].to_numpy().astype(np.int64) for name in ("score_1", "score_2")]
@@ -281,11 +281,11 @@ def pairwise_accuracies(
 
 
 def forced_choice(preferred: NDArray[np.int64], *, ties_allowed: bool | None) -> str | None:
-    """Why people could not prefer neither set (0), as far as is known; None if they could."""
+    """Why people could not choose neither set (0), as far as is known; None if they could."""
     if ties_allowed or (preferred == 0).any():
         return None
     if ties_allowed is None:
-        return f"{NO_TIES}; the release does not say whether it was allowed"
+        return f"{NO_TIES}; the release does not record whether it was allowed"
     return NO_TIES_ALLOWED
 
 
@@ -302,7 +302,7 @@ def _accuracy(
     elif forced is not None:
         reason = forced
     elif n_folds < MIN_FOLDS:
-        reason = "epsilon needs a second participant to be chosen on"
+        reason = "the choice of epsilon needs a second participant"
     else:
         others = [relations.subset(folds != fold) for fold in range(n_folds)]
         epsilons = np.array([each.best_epsilon() for each in others])

@@ -100,7 +100,7 @@ def _adjusted(comparisons: Sequence[Comparison]) -> list[Comparison]:
 
 @dataclass(frozen=True, eq=False)
 class _OfMetric:
-    """What comparisons need of one metric over some sets.
+    """The values of one metric over some sets that comparisons need.
 
     Attributes:
         resampled: its rho, (length,).
@@ -113,7 +113,7 @@ class _OfMetric:
 
 @dataclass(frozen=True, eq=False)
 class _Comparer:
-    """What all comparisons of a release share.
+    """The common inputs of all comparisons of a release.
 
     The values are in the order of `sets`, the differences in that of `preferences`. `cache` has
     what was computed of a metric over the sets with these values.

@@ -346,7 +346,7 @@ def _statistic_and_p(present: pd.Series[float], method: str) -> tuple[float, flo
 NO_GROUP = "no query has two different sets with values"
 NO_CORRELATION = "in every query the scores or the values are all equal"
 MOST_CELLS = 20_000
-"""More sets are not exchanged one by one: 9,999 times that many take too long."""
+"""More sets are not exchanged one by one, because 9,999 permutations take too long."""
 
 
 @dataclass(frozen=True)
@@ -383,7 +383,7 @@ class WithinQueryDifference(JsonRecord):
 
 @dataclass(frozen=True)
 class WithinQuery(JsonRecord):
-    """All metrics, and every two of them; `unit` is what is resampled and exchanged."""
+    """All metrics, and every pair of metrics; `unit` is resampled and exchanged."""
 
     metrics: Mapping[str, WithinQueryCorrelation] = field(default_factory=dict)
     differences: Sequence[WithinQueryDifference] = ()
@@ -395,7 +395,7 @@ class Groups:
     """The different sets of each query, which are one group.
 
     Attributes:
-        answers: (n_answers, ...) the judged sets, as they are in the release.
+        answers: (n_answers, ...) the judged sets in the release.
         item: (n_answers,) the number of each one's different set, from 0.
         query: (n_sets,) the number of each set's query, from 0.
         values: (n_sets,) each metric, NaN where it has none.
@@ -483,7 +483,7 @@ class Groups:
         return self.most_judges <= 1 or not by_people
 
     def rows_of(self, queries: BoolArray, bootstrap: Bootstrap) -> pd.DataFrame:
-        """What is resampled of some queries, (n_queries,): themselves, or the answers to them."""
+        """The resampled units of some queries, (n_queries,): the queries or their answers."""
         if self.is_linear(bootstrap):
             return self.rows[queries]
         return self.answers[queries[self.query[self.item]]]
@@ -491,7 +491,7 @@ class Groups:
     def resampled(
         self, bootstrap: Bootstrap, by_query: Callable[[FloatArray], FloatArray]
     ) -> FloatArray:
-        """The mean of a statistic over the queries, as it is and in each resample: (length,).
+        """The mean of a statistic over the queries, original and in each resample: (length,).
 
         `by_query` computes it, (b, n_queries), from the scores of the sets, (b, n_sets).
         """

@@ -5,7 +5,7 @@ the rate (comparisons, margins, the other annotators, sensitivity) calls that fu
 
 The published rates condition on set 1 alone, and set 1 and set 2 are only labels. So they are
 reported beside the same rates with the labels swapped, the symmetric rate, and the base rate
-P(set 1 preferred), which a metric without any information reaches too.
+P(set 1 preferred), which an uninformative metric also reaches.
 """
 
 from __future__ import annotations
@@ -202,8 +202,8 @@ class RateGivenTie(Rate):
     """`gt` where another metric ties.
 
     Attributes:
-        base_rate: P(set 1 preferred) where the other ties and both have values: the rate of a
-            metric without any information.
+        base_rate: P(set 1 preferred) where the other ties and both have values: the rate of an
+            uninformative metric.
     """
 
     base_rate: float = UNDEFINED
@@ -377,6 +377,6 @@ class Proportion:
 def exact_proportion(hits: int, n: int) -> Proportion:
     """The proportion of hits among n trials; NaN, with a reason, for n = 0."""
     if n == 0:
-        return Proportion(UNDEFINED, (UNDEFINED, UNDEFINED), 0, "no observation to count")
+        return Proportion(UNDEFINED, (UNDEFINED, UNDEFINED), 0, "there are no observations")
     ends = stats.binomtest(hits, n).proportion_ci(LEVEL, method="exact")
     return Proportion(hits / n, (float(ends.low), float(ends.high)), n)

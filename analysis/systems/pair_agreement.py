@@ -36,11 +36,11 @@ MOST_UNITS = 5_000
 
 @dataclass(frozen=True)
 class PairAgreement(JsonRecord):
-    """How far a metric and people agree on the better one of two systems.
+    """The agreement of a metric and people on the better of two systems.
 
     Attributes:
-        accuracy: the share of the pairs of systems that both put in the same order; a tie of one
-            alone counts as half.
+        accuracy: the share of the pairs of systems that both put in the same order; a tie by only
+            one of them counts as half.
         n_pairs: the pairs of systems that were compared directly, with values of the metric.
         accuracy_significant: the same over the `n_significant` pairs whose order according to
             people is significant, two-sided p at most 0.05.
@@ -73,7 +73,7 @@ class SpaDifference(JsonRecord):
 
 @dataclass(frozen=True, eq=False)
 class PairSums:
-    """What the questions say about each pair of systems that they compare.
+    """The results of the questions about each pair of systems.
 
     Attributes:
         by_cluster: (n_clusters, n_pairs), wins of the first system minus wins of the second.
@@ -155,7 +155,7 @@ def sums_of_metric(
 
 
 def one_sided_p(totals: FloatArray, variance: FloatArray) -> FloatArray:
-    """P(a sum under the null hypothesis is larger); 0.5 where nothing but ties is known."""
+    """P(a sum under the null hypothesis is larger); 0.5 if there are only ties."""
     with np.errstate(invalid="ignore", divide="ignore"):
         p: FloatArray = stats.norm.sf(totals / np.sqrt(variance))
     return np.where(variance > 0, p, 0.5)

@@ -1,4 +1,4 @@
-"""Ranks of metrics, rank ranges of systems, and how often each system was preferred to another."""
+"""Ranks of metrics, rank ranges of systems, and win rates of all pairs of systems."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def rank_ranges(strengths: Strengths, names: Sequence[str], bootstrap: Bootstrap
     if strengths.reason is not None:
         return RankRanges(reason=strengths.reason)
     if bootstrap.n_clusters_of(None) < 2:
-        return RankRanges(reason="rank ranges need 2 clusters, and there is 1")
+        return RankRanges(reason="rank ranges need 2 clusters; there is 1")
     resampled = strengths.resampled[1:]
     n_undefined = int(np.isnan(resampled).any(axis=1).sum())
     if n_undefined > MOST_UNDEFINED * len(resampled):

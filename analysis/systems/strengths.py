@@ -1,4 +1,4 @@
-"""Bradley-Terry strengths with ties and with the side on which a system was shown.
+"""Bradley-Terry strengths with ties and the effect of the side on which a system was shown.
 
 Of a question that shows system i as set 1 and system j as set 2,
 
@@ -131,13 +131,15 @@ def why_undefined(wins: FloatArray, names: Sequence[str]) -> str | None:
     n_parts, part = connected_components(wins > 0, directed=False)
     if n_parts > 1:
         first = [name for name, number in zip(names, part, strict=True) if number == part[0]]
-        return f"nothing compares {first_few(first)} with the other systems"
+        return f"no question compares {first_few(first)} with the other systems"
     n_groups, group = connected_components(wins > 0, connection="strong")
     for number in range(n_groups):
         inside = group == number
         if n_groups > 1 and not wins[np.ix_(~inside, inside)].any():
             best = [name for name, is_inside in zip(names, inside, strict=True) if is_inside]
-            return f"{first_few(best)} never lost to the other systems, so no strength is the best"
+            return (
+                f"{first_few(best)} never lost to the other systems, so its strength is unbounded"
+            )
     return None
 
 
@@ -184,7 +186,7 @@ class Strengths:
 
 @dataclass(frozen=True)
 class OrderAgreement(JsonRecord):
-    """How well two orders of the systems agree.
+    """The agreement of two orders of the systems.
 
     Attributes:
         tau: Kendall's tau-b over the systems: 1 is the same order, -1 the reverse.
@@ -256,7 +258,7 @@ CONVERGED = 1e-8
 LARGEST = 20.0
 """Log odds beyond this grow without end: the likelihood has no maximum."""
 RIDGE, FLAT = 1e-12, 1e-9
-"""Of the curvature of the log-likelihood: what is added, and what is as good as none."""
+"""Of the curvature of the log-likelihood: the added value, and the limit of zero."""
 NO_MAXIMUM = "the likelihood has no maximum: a side, or a system on one side, never lost"
 BLOCK_SIZE = 2_000_000  # numbers held in memory at once
 NORMAL_QUANTILE = float(stats.norm.ppf((1 + LEVEL) / 2))
@@ -275,7 +277,7 @@ class Parameter(Estimate):
 
 @dataclass(frozen=True)
 class StrengthsAndSide(JsonRecord):
-    """What systems, the side and ties contribute to the preferences.
+    """The effects of systems, the side and ties on the preferences.
 
     Attributes:
         strength: by system, centred at 0.
@@ -318,7 +320,7 @@ class StrengthsAndSide(JsonRecord):
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """What each kind of answer adds to the log-likelihood: its utility is linear.
+    """The contribution of each kind of answer to the log-likelihood: its utility is linear.
 
     Attributes:
         utilities: (n_pairs, n_outcomes, n_parameters): of each ordered pair of systems, the
@@ -402,7 +404,7 @@ def strengths_and_side(
 ) -> StrengthsAndSide:
     """Fit the model to questions with the system numbers `first` and `second` and `preferred`.
 
-    Undefined, with a reason, where `log_strengths` is, and if the side cannot be told from the
+    Undefined, with a reason, where `log_strengths` is, and if the side cannot be separated from the
     systems, such as when one of two systems was always set 1.
     """
     shown = rows[["first", "second"]].to_numpy(np.intp).reshape(-1, 2)

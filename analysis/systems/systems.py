@@ -1,4 +1,4 @@
-"""The systems behind the sets: how people and metrics rate each, and whether they agree.
+"""The systems behind the sets: ratings by people and by metrics, and their agreement.
 
 Everything is undefined if a release does not name its systems (the published one does not).
 """
@@ -112,9 +112,9 @@ class SystemsByMetric(JsonRecord):
             Table 6). A set counts once, however many people judged it.
         by_category: the same by category, then by system.
         strength: by system, the log-strength if the metric's higher set were preferred.
-        order: how well the order by these strengths agrees with people's.
+        order: the agreement of the order by these strengths with people's.
         ranks: the rank range and cluster of each system by these strengths.
-        pairs: how far metric and people agree on which of two systems is better.
+        pairs: the agreement of metric and people on the better of two systems.
     """
 
     set_score: Mapping[str, Estimate]
@@ -132,7 +132,7 @@ class Systems(JsonRecord):
     Attributes:
         duels: the win matrix: every two systems in both orders.
         ranks: the rank range and cluster of each system according to people.
-        model: strengths according to people, apart from the side on which a system was shown.
+        model: strengths according to people, adjusted for the side on which a system was shown.
         spa_differences: the soft pairwise accuracy of every two metrics compared.
         k: how many images every set has; None if the sets differ in size or there is none.
     """

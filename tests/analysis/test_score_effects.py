@@ -279,7 +279,7 @@ def test_any_study_can_be_modelled_and_printed(study: list[Question]) -> None:
     result = analyze(release, [], quick_bootstrap(release), with_answer_model=True)
     json.dumps(result.to_json(), allow_nan=False)
     text = analysis_text(result, tables=True)
-    assert "What contributes to the scores" in text
+    assert "Effects on the scores" in text
     assert "nan" not in text
     assert max(map(len, text.splitlines())) <= 100
 
@@ -297,7 +297,7 @@ def test_the_command_adds_the_model_on_request(
     folder = write_release(make_release(study), tmp_path / "hp")
     command = ["analyze", str(folder), "--metric", "recall@5", "--resamples", "20"]
     assert run(command) == 0
-    assert "What contributes" not in capsys.readouterr().out
+    assert "Effects on the scores" not in capsys.readouterr().out
     assert run([*command, "--answer-model"]) == 0
     text = capsys.readouterr().out
     assert "60 scores of 3 participants about 30 triplets" in " ".join(text.split())

@@ -164,7 +164,7 @@ def test_empty_parts_exit_1(
 
 ODD = "p1.form_1.6"
 LACKING = "lacks the question"
-UNKNOWN = "names the question that other tables lack: x; export the"
+UNKNOWN = "references the question absent from other tables: x; export the"
 
 
 def with_part(split: pd.DataFrame, part: str | None) -> pd.DataFrame:
@@ -180,7 +180,7 @@ def with_part(split: pd.DataFrame, part: str | None) -> pd.DataFrame:
         (lambda split: with_part(split, "dev"), f"part is dev in question {ODD}, not train,"),
         (lambda split: pd.concat([split, split.head(1)]), "question_id occurs twice: p0.form_1.0"),
         (lambda split: pd.concat([split, split.head(1).replace("p0.form_1.0", "x")]), UNKNOWN),
-        (lambda split: split[split["question_id"] != ODD], f"{LACKING} that other tables name"),
+        (lambda split: split[split["question_id"] != ODD], f"{LACKING} referenced by other tables"),
         (lambda split: split.assign(question_id=range(len(split))), LACKING),
         (lambda split: split.drop(columns="part"), "column part is missing; export the release"),
         (lambda split: split.assign(part=[["test"]] * len(split)), "part is ['test'] in question"),
@@ -227,7 +227,7 @@ def test_a_scorer_retrained_on_these_answers_is_noted(folder: Path, tmp_path: Pa
     release = with_provenance(folder, tmp_path, {"metric": "mine", "trained_on": [SOURCE]})
     (expected,) = training_notes(release, METRICS)
     assert expected.startswith('metric "mine" comes from a scorer that was retrained on answers of')
-    assert expected.endswith("over all questions are too good: use --part test")
+    assert expected.endswith("over all questions are too high: use --part test")
     assert training_notes(release, ["recall@5"]) == ()
     assert training_notes(take_part(release, "test"), METRICS) == ()
     for part in ("train", "unused"):
@@ -235,7 +235,7 @@ def test_a_scorer_retrained_on_these_answers_is_noted(folder: Path, tmp_path: Pa
         assert note == expected.replace("all questions", "this part")
     retrained = replace(release, folder=tmp_path)
     (note,) = training_notes(retrained, METRICS)
-    assert "and no question of it was held out: its figures are too good; export the" in note
+    assert "and no question was held out: its figures are too high; export the" in note
 
 
 @pytest.mark.parametrize("part", [None, "test"])

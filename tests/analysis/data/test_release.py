@@ -162,7 +162,12 @@ def test_a_missing_column_is_named(folder: Path, table: str, column: str) -> Non
         ("preferences", "preferred", ["1", "2"], "column preferred holds str, not whole numbers"),
         ("preferences", "participant_id", ["p1", None], "column participant_id is null in row 2"),
         ("preferences", "question_id", ["q", "q"], "question_id occurs twice: q"),
-        ("preferences", "set_1", ["x.1", "y.1"], "lacks the set that other tables name: x.1, y.1"),
+        (
+            "preferences",
+            "set_1",
+            ["x.1", "y.1"],
+            "lacks the set referenced by other tables: x.1, y.1",
+        ),
         ("preferences", "set_2", ["p1.form_1.0.1", "p2.form_1.1.2"], "belongs to two questions"),
         ("sets", "score", [1.0, 2.5, 3.0, 4.0], "column score holds float64, not whole numbers"),
         ("sets", "score", [1, 2, 8, 4], "score is 8 in set_id p2.form_1.1.1, not from 1 to 7"),

@@ -142,7 +142,7 @@ def test_invalid_scores_files_are_errors(tmp_path: Path) -> None:
         ("a.csv", f"set_id,score\n{IDS[0]},1\n{IDS[0]},2\n", f"line 3: {IDS[0]} occurs twice"),
         ("a.csv", f"set_id,score\n\n{IDS[0]},high\n", 'line 3: score "high" is not a finite'),
         ("a.csv", f"set_id,score\n{IDS[0]},inf\n", 'line 2: score "inf" is not a finite number'),
-        ("a.csv", f"set_id,score\n{IDS[0]},1,2\n", "line 2: more fields than the header names"),
+        ("a.csv", f"set_id,score\n{IDS[0]},1,2\n", "line 2: more fields than the header"),
         ("a.csv", f"set_id,value\n{IDS[0]},1\n", "line 2: no score; columns are set_id, score"),
         ("a.csv", f"set_id,image_id,score\n{IDS[0]},z,1\n", "has no image z; its images are a, b"),
         ("a.csv", "set_id,score\n\xff", "a.csv: cannot be read"),

@@ -164,7 +164,7 @@ def test_systems_that_nothing_connects_have_no_strengths() -> None:
         question_id=lambda rows: rows["question_id"] + "x"
     )
     reason = arena(pd.concat([apart, other]), n_resamples=20).ranks.reason
-    assert reason == "nothing compares a, b with the other systems"
+    assert reason == "no question compares a, b with the other systems"
 
 
 def test_a_named_system_without_votes_is_listed() -> None:
@@ -233,7 +233,7 @@ def test_text_names_the_systems_best_first_and_says_simulated(
     assert "Strengths by the first votes alone" in text
     assert "Effect of the side: log odds of list 1 +" in text
     assert "The correlation of two votes of one session is" in text
-    assert "Every two systems have 10 sessions with votes." in text
+    assert "Every pair of systems has 10 sessions with votes." in text
     assert max(map(len, text.splitlines())) <= 100
     first = analyzed(capsys, str(release), "--first-votes")
     assert "30 votes in 30 sessions" in first

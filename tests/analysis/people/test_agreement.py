@@ -255,8 +255,8 @@ def test_full_agreement_is_one_and_chance_is_near_zero() -> None:
 
 
 @pytest.mark.parametrize(("rows", "reason"), [
-    ({}, "nothing has been judged by two people"),
-    ({(0, 0): 3, (0, 1): 4, (1, 2): 4}, "nothing has been judged by two people"),
+    ({}, "no unit has been judged by two people"),
+    ({(0, 0): 3, (0, 1): 4, (1, 2): 4}, "no unit has been judged by two people"),
     (tenfold({(0, 0): 3, (1, 0): 3, (0, 3): 3, (1, 3): 3}), "all judgements are the same"),
     ({(0, 0): 3, (1, 0): 3, (0, 3): 3, (1, 3): 4}, "only 2 things have been judged by two people"),
 ])  # fmt: skip
@@ -303,7 +303,7 @@ def test_the_exact_interval_at_0_and_1() -> None:
     assert exact_proportion(5, 5).ci[1] == 1
     empty = exact_proportion(0, 0)
     assert math.isnan(empty.rate)
-    assert empty.reason == "no observation to count"
+    assert empty.reason == "there are no observations"
 
 
 Answer = tuple[int, int, int]

@@ -83,7 +83,7 @@ def test_agreement_by_hand(rows: list[Answer]) -> None:
         assert result.judge == pytest.approx(np.mean(judged))
         assert result.difference == pytest.approx(result.judge - result.people)
     else:
-        assert result.reason == "nothing has been judged by two people"
+        assert result.reason == "no unit has been judged by two people"
         assert np.isnan(result.difference)
 
 

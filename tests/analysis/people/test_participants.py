@@ -366,4 +366,4 @@ def test_one_group_alone_has_figures_but_no_test() -> None:
     for test in result.tests.values():
         assert math.isnan(test.p)
         assert math.isnan(test.p_holm)
-        assert test.reason == "no two groups of 2 people have the figure"
+        assert test.reason == "the figure is defined for fewer than two groups of 2 people"

@@ -204,8 +204,8 @@ def test_nothing_judged_twice_gives_reasons(study: list[Question]) -> None:
     assert result.n_sets == 0
     assert result.other_annotator.spearman.reason is not None
     assert result.other_annotator.tie_half.reason is not None
-    assert result.scores.reason == "nothing has been judged by two people"
-    assert result.kappa["scores"].reason == "nothing has been judged by two people"
+    assert result.scores.reason == "no unit has been judged by two people"
+    assert result.kappa["scores"].reason == "no unit has been judged by two people"
 
 
 def test_equals_the_definition(overlapping: tuple[Release, pd.Series]) -> None:
@@ -404,7 +404,7 @@ def test_spearman_brown_and_the_bound() -> None:
 
 
 @pytest.mark.parametrize(("rows", "reason"), [
-    ([], "nothing has been judged by two people"),
+    ([], "no unit has been judged by two people"),
     ([(r, u, u, r + u) for r in (0, 1) for u in range(9)], "only 9 things have been judged"),
     ([(r, u, u, 3) for r in (0, 1) for u in range(10)], "all scores are the same"),
 ])  # fmt: skip

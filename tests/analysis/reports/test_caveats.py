@@ -29,7 +29,7 @@ def test_caveats_describe_release(overlapping: tuple[Release, pd.Series], tmp_pa
     report = analysis.report(release, ["half"], [path], quick_bootstrap(release))
     caveats = dict(report.document.caveats)
     assert "24 people compared" in caveats["The data"]
-    assert "24 participants are few" in caveats["Few participants"]
+    assert "only 24 participants" in caveats["Few participants"]
     assert report.document.answer is not None
     excluded, unknown = report.document.answer.excluded.split(". ")
     assert "7 flagged irrelevant" in excluded

@@ -128,4 +128,4 @@ def test_an_undefined_pair_says_why_below_the_plot() -> None:
     lines = analysis_text(analyze(make_release(study), [Recall(5), Recall(1)])).splitlines()
     (place,) = (i for i, line in enumerate(lines) if line.startswith("recall@5 and recall@1"))
     assert lines[place].endswith("undefined")
-    assert lines[place + 1] == "Undefined: one participant alone gives no test."
+    assert lines[place + 1] == "Undefined: a test needs more than one participant."

@@ -231,7 +231,7 @@ def test_queries_of_one_triplet_are_one_cluster() -> None:
 
 def test_unknown_participants_and_invalid_options_are_errors() -> None:
     bootstrap = Bootstrap.of_rows(ROWS)
-    with pytest.raises(UnreadableInput, match="p9 is in none of the clusters"):
+    with pytest.raises(UnreadableInput, match="p9 belongs to no cluster"):
         all_weights(bootstrap, ROWS.replace("p3", "p9"))
     with pytest.raises(UnreadableInput, match="no such unit: query"):
         Bootstrap.of_rows(ROWS, unit="query")  # type: ignore[arg-type]

@@ -235,7 +235,7 @@ def test_equals_the_definition(study: list[Question], seed: int) -> None:
         folds = assign_folds(make_release(used).preferences["participant_id"], seed)
         if len(set(folds)) == 1:
             assert math.isnan(result.accuracy)
-            assert result.reason == "epsilon needs a second participant to be chosen on"
+            assert result.reason == "the choice of epsilon needs a second participant"
             continue
         right, expected_base = 0, 0.0
         for question, fold in zip(used, folds, strict=True):
@@ -303,9 +303,9 @@ def simulate(
 @pytest.mark.parametrize(
     ("ties_allowed", "preferred", "reason"),
     [
-        (False, 1, "participants had to prefer one of the sets, so no metric tie could be right"),
-        (None, 1, ("no participant preferred neither set, so no metric tie could be right; the "
-         "release does not say whether it was allowed")),
+        (False, 1, "participants had to prefer one of the sets, so no metric tie could be correct"),
+        (None, 1, ("no participant chose neither set, so no metric tie could be correct; the "
+         "release does not record whether it was allowed")),
         (None, 0, None),
         (True, 1, None),
     ],

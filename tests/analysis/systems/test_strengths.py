@@ -84,7 +84,7 @@ def test_fitting_many_at_once_equals_evalica_one_by_one() -> None:
     [
         (np.zeros((1, 1)), "strengths need 2 systems; there is 1"),
         (np.array([[0, 3], [0, 0.0]]), "a never lost to the other systems"),
-        (np.zeros((2, 2)), "nothing compares a with the other systems"),
+        (np.zeros((2, 2)), "no question compares a with the other systems"),
     ],
 )
 def test_reasons_of_bradley_terry(wins: np.ndarray, reason: str) -> None:
@@ -270,7 +270,7 @@ def test_resamples_are_fitted_like_their_rows() -> None:
         ({(0, 1): (6, 0, 0), (1, 0): (0, 5, 0)}, 2, "a never lost to the other systems, so no"),
         ({(0, 1): (6, 0, 0), (1, 0): (5, 0, 0)}, 2, "the likelihood has no maximum"),
         ({(0, 1): (6, 5, 1), (1, 2): (3, 4, 0)}, 3, "a was always set 1"),
-        ({(0, 1): (6, 5, 1)}, 3, "nothing compares a, b with the other systems"),
+        ({(0, 1): (6, 5, 1)}, 3, "no question compares a, b with the other systems"),
     ],
 )
 def test_reasons(counts: dict[tuple[int, int], tuple[int, int, int]], n: int, reason: str) -> None:

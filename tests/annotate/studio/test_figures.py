@@ -178,7 +178,7 @@ def test_missing_overlap_is_reported(counting: tuple[AnswerRow, ...]) -> None:
     assert math.isnan(agreements.scores.alpha)
     assert math.isnan(agreements.preferences.alpha)
     card = figures.agreement_card(english, single_rater)
-    assert "nothing has been judged by two people" in card.lines[0].note
+    assert "no unit has been judged by two people" in card.lines[0].note
 
 
 @pytest.mark.parametrize("highest", [0, 1, 3, 4, 5, 39, 100, 999, 61_000])
