@@ -64,7 +64,7 @@ def build_app(
     public: PublicUrl | None = None,
     watching: monitoring.Watching = monitoring.NOTHING,
 ) -> FastAPI:
-    """The app; `public` is the address at which browsers reach it, if a proxy hides that."""
+    """The app; `public` is its address in browsers, if a proxy hides that address."""
     services = services or Services.of(database)
     app = plain_app(services)
     add_preview(app, services)
@@ -111,7 +111,7 @@ def plain_app(services: Services) -> FastAPI:
 class Serving:
     """How an app is served: its public URL, its processes and the connections of each, its logs.
 
-    `auth_header` is the one in which a trusted proxy says which account sends a request.
+    `auth_header` is the header in which a trusted proxy names the account of a request.
     """
 
     public: PublicUrl | None = None
@@ -126,8 +126,8 @@ def serve(
 ) -> None:
     """Serve the app until a signal stops it, then close the database; meanwhile make thumbnails.
 
-    `tell` is called as soon as connections are accepted. With a token of Prolific, places are given
-    back whose people left there.
+    `tell` is called as soon as connections are accepted. With a Prolific token, the places of
+    people who left on Prolific are released.
     """
     prolific = Access.of_environment()
     with (
@@ -159,7 +159,7 @@ def serve(
 
 
 def work(listener: socket, database_url: str, serving: Serving) -> None:
-    """Answer requests in a process of its own until a signal or its parent's end stops it."""
+    """Answer requests in a separate process until a signal or its parent's end stops it."""
     with (
         suppress(KeyboardInterrupt),
         Signals() as signals,
@@ -317,7 +317,7 @@ def add_withdrawal_routes(app: FastAPI, services: Services) -> None:
 def add_view_routes(app: FastAPI, services: Services) -> None:
     @app.get("/opening")
     def opening(request: Request) -> Response:
-        """The study with its texts as they are now, for a page that shows older ones."""
+        """The study with its current texts, for a page that shows older texts."""
         return uncached(handlers.opening(services, request.cookies))
 
     @app.get("/question")

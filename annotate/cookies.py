@@ -24,11 +24,11 @@ COOKIE = "hsfiq_participant"
 COOKIE_PURPOSE = "participant"
 HALF_A_YEAR = 180 * 24 * 3600
 
-UNKNOWN_BROWSER = "this browser is not known; begin at the welcome page"
+UNKNOWN_BROWSER = "this browser is unknown; begin at the welcome page"
 
 BETWEEN_PARTICIPANTS = ":"
 MOST_PARTICIPANTS = 40
-"""So many fit a cookie of 4 kB twice; a browser forgets who used it longest ago."""
+"""Twice this number fits a cookie of 4 kB; a browser forgets the least recent participant."""
 
 
 class UnknownBrowser(Refused):
@@ -36,7 +36,7 @@ class UnknownBrowser(Refused):
 
 
 class UnknownParticipant(UnknownBrowser):
-    """The cookie is ours, but its participants are not stored.
+    """The cookie's signature is valid, but its participants are not stored.
 
     They were forgotten, or the database is that of a backup from before they began.
     """
@@ -46,7 +46,7 @@ class Signer:
     """Signs short texts, each for one purpose: a signature is not valid for another purpose."""
 
     def __init__(self, *keys: bytes) -> None:
-        """The first key signs; what the others have signed is valid, too."""
+        """The first key signs; signatures of the other keys are valid, too."""
         self._keys = keys
 
     def sign(self, purpose: str, text: str) -> str:
@@ -57,7 +57,7 @@ class Signer:
         return signature(self._keys[0], purpose, text)
 
     def read(self, purpose: str, signed: str) -> str | None:
-        """The text that was signed for this purpose, None if the signature is not valid."""
+        """The text that was signed for this purpose; None if the signature is not valid."""
         text, _, given = signed.rpartition(".")
         return text if self.confirms(purpose, text, given) else None
 
@@ -144,7 +144,7 @@ def required_participant(
 def set_participant_cookie(
     response: Response, token_hash: str, request: Request, signer: Signer
 ) -> None:
-    """Make somebody the current participant of a browser; it keeps those in its cookies.
+    """Make a participant the current one of a browser; the browser keeps the others.
 
     Scripts cannot read the cookie.
     """
@@ -161,7 +161,7 @@ def set_participant_cookie(
 
 
 TRIAL = "hsfiq_cookies"
-"""A cookie of the welcome page, which says nothing but that the browser keeps cookies."""
+"""A cookie of the welcome page, which only shows that the browser keeps cookies."""
 
 
 def set_trial_cookie(response: Response, request: Request) -> None:
@@ -170,7 +170,7 @@ def set_trial_cookie(response: Response, request: Request) -> None:
 
 
 def keeps_cookies(request: Request) -> bool:
-    """Whether the browser has sent a cookie that one of our pages has set."""
+    """Whether the browser has sent a cookie that one of the app's pages has set."""
     return TRIAL in request.cookies or COOKIE in request.cookies
 
 
@@ -180,7 +180,7 @@ class CookiePlace(TypedDict):
 
 
 def place_of_cookies(request: Request) -> CookiePlace:
-    """For which addresses a cookie is: those of this app, and only over TLS if it is reached so."""
+    """The addresses of a cookie: those of this app, and only over TLS if the app uses TLS."""
     return {"path": request.scope.get("root_path") or "/", "secure": request.url.scheme == "https"}
 
 
@@ -192,9 +192,9 @@ AssignmentKind = Literal["question", "search", "upload", "check", "questionnaire
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a page shows: a question at a revision (0: unanswered), a check, what is asked last.
+    """The content of a page: a question at a revision (0: unanswered), a check, or the last step.
 
-    Or it is what withdrawing means. The revision of a search is the number of its turns. An upload
+    Or the page explains withdrawal. The revision of a search is the number of its turns. An upload
     is the picture of a search.
 
     `key` is that of the question, the check or, for the last two, the participant.
@@ -215,14 +215,14 @@ class Assignment:
         return signer.sign(purpose_for(participant), text)
 
     def draft(self, signer: Signer, participant: str) -> str:
-        """The name of what is entered on the page, also when its texts have changed."""
+        """The name of the page's draft answer, which does not change with the page's texts."""
         return signer.sign(f"draft of {participant}", f"{self.kind}:{self.key}:{self.revision}")
 
 
 def read_assignment(
     signer: Signer, participant: str, signed: str, kind: AssignmentKind
 ) -> Assignment:
-    """The assignment; `Forbidden` if it was altered, is somebody else's or of another kind."""
+    """The assignment; `Forbidden` if altered, another participant's or of another kind."""
     text = signer.read(purpose_for(participant), signed)
     if text is None or not text.startswith(f"{kind}:"):
         raise Forbidden("this page is not yours, or was altered")
@@ -233,7 +233,7 @@ def read_assignment(
 
 
 def assigned_token(signer: Signer, tokens: Sequence[str], signed: str, kind: AssignmentKind) -> str:
-    """The token, of those of a browser, for whose participant the assignment was signed."""
+    """The token of the browser's participant for whom the assignment was signed."""
     for token in tokens:
         if signer.read(purpose_for(token), signed) is not None:
             read_assignment(signer, token, signed, kind)

@@ -45,7 +45,7 @@ _DRESSES: tuple[_Attributes, ...] = (
 )
 
 _Shape = tuple[Literal["circle", "square"], str, int, bool]
-"""What it is, its colour, its size in percent of the image, and whether it has an outline."""
+"""Its type, its colour, its size in percent of the image, and whether it has an outline."""
 
 _SHAPES: tuple[_Shape, ...] = (
     ("circle", "white", 60, True),  # the reference
@@ -97,7 +97,7 @@ def places_of(form: QueryForm, n_sets: int, seed: str) -> dict[int, int]:
 
 
 def expected_of(kind: Kind, rules: Rules, place: int) -> dict[str, Any]:
-    """What is right at the practice question whose better set is at this place."""
+    """The correct answer to the practice question if the better set is at this place."""
     if kind.practice is None:
         raise ValueError(f"{kind.name} has no practice question")
     return kind.practice.drawn(replace(rules, k=min(rules.k, N_SHOWN)), place)
@@ -106,7 +106,7 @@ def expected_of(kind: Kind, rules: Rules, place: int) -> dict[str, Any]:
 def sets_of(images: DrawnImages, places: Mapping[int, int], k: int) -> list[list[ImageView]]:
     """The sets in the order of their places.
 
-    One alone is the better one, of at most k images; those from the third on mix the two.
+    A single set is the better one, of at most k images; the third and later sets mix the two.
     """
     first, second = images.sets
     mixed = [first[:fewer] + second[fewer:] for fewer in (3, 2, 1)]

@@ -37,7 +37,7 @@ from hsfiq.study.config import config_of, is_study_name
 
 
 class CookiesBlocked(Forbidden):
-    """The browser keeps no cookie: a place would be lost, because nobody could come back to it."""
+    """The browser keeps no cookie: a place would be lost, because nobody could return to it."""
 
 
 def open_studies(session: Session) -> list[Study]:
@@ -49,7 +49,7 @@ def open_studies(session: Session) -> list[Study]:
 
 
 def platform_of(session: Session) -> str:
-    """The name of a platform from which an open study takes people, "" if there is none."""
+    """The name of a platform that sends people to an open study; "" if there is none."""
     names = (
         recruiting.platform_name(config_of(study).recruitment)
         for study in list_studies(session)
@@ -73,7 +73,7 @@ def add_open_enrolment(app: FastAPI, services: Services) -> None:
         language: Annotated[str, Form()] = "",
         proof: Annotated[str, Form()] = "",
     ) -> Response:
-        """Enrol in a study, or continue in it; a `different` person begins as somebody new."""
+        """Enrol in a study, or continue in it; a `different` person enrols as a new participant."""
         with services.database.reading() as session:
             held = cookies.participants_in(session, request.cookies, services.signer)
         token_hash = next((each.token_hash for each in held if each.study.id == study), None)
@@ -95,7 +95,7 @@ def add_open_enrolment(app: FastAPI, services: Services) -> None:
             held = cookies.participants_in(session, request.cookies, services.signer)
         chosen = next((person for person in held if person.id == participant), None)
         if chosen is None:
-            raise cookies.UnknownBrowser("this browser is not known; begin at the welcome page")
+            raise cookies.UnknownBrowser("this browser is unknown; begin at the welcome page")
         return entry.redirect_to_study(request, services, chosen.token_hash, "study/")
 
 
@@ -140,13 +140,13 @@ def enrol_openly(
     now, signer = datetime.now(UTC), services.signer
     token = entry.token_for(signer, proof, study_id, now)
     if digest_of(token) in cookies.tokens_in(request.cookies, signer):
-        raise entry.NotProven("this browser has used the form already")
+        raise entry.NotProven("this browser has already used the form")
     if not cookies.keeps_cookies(request):
         raise CookiesBlocked("this browser keeps no cookies")
     with services.database.writing() as session:
         offered = {each.id: each for each in open_studies(session)}
         if study_id not in offered:
-            raise NotOpen("this study does not take participants")
+            raise NotOpen("this study does not accept participants")
         return participants.enrol(
             session,
             study_id,
@@ -160,7 +160,7 @@ def enrol_openly(
 def unproven_enrolment(
     request: Request, services: Services, study_id: int, notice: pages.Notice
 ) -> Response:
-    """The welcome page again, which says why nothing was begun."""
+    """The welcome page again, with the reason why no participation began."""
     with services.database.reading() as session:
         wanted = next((study for study in open_studies(session) if study.id == study_id), None)
         if wanted is not None and has_free_place(session, wanted, datetime.now(UTC)):
@@ -172,7 +172,7 @@ def unproven_enrolment(
 
 
 def refused_enrolment(request: Request, services: Services, study_id: int) -> Response:
-    """What somebody is told whom an open study cannot take."""
+    """The page for a person whom an open study cannot accept."""
     with services.database.reading() as session:
         offered = open_studies(session)
         full = next((study for study in offered if study.id == study_id), None)
@@ -200,7 +200,7 @@ class BrokenLink(Refused):
 class PlatformLink:
     """The content of a platform's link; a preview has no ids.
 
-    `study` is the name of our study, `ids` are those of `Panel`, `hit` is what the person has
+    `study` is the study's name, `ids` are those of `Panel`, `hit` is the HIT that the person has
     accepted on MTurk.
     """
 
@@ -215,7 +215,7 @@ class PlatformLink:
 
     @property
     def prolific_study(self) -> str | None:
-        """Prolific's STUDY_ID; only Prolific's studies are bound to ours."""
+        """Prolific's STUDY_ID; only Prolific's studies are bound to studies of this app."""
         return self.ids.get("study") if self.platform == "prolific" else None
 
 
@@ -223,7 +223,7 @@ def read_platform_link(parameters: Mapping[str, str], own: recruiting.Panel | No
     """Read a platform's link; `own` is the panel of the study that it names.
 
     Raises:
-        BrokenLink: it names nobody, lacks an id that is needed, or an id has the wrong form.
+        BrokenLink: it names no person, lacks a required id, or has an invalid id.
     """
     study = parameters.get("study")
     if own is not None:
@@ -244,24 +244,24 @@ def ids_in(
     names = panel.parameters()
     ids = {each: parameters[name] for each, name in names.items() if name in parameters}
     if not ids.keys() >= set(needed):
-        raise BrokenLink("the link names nobody, or lacks an id")
+        raise BrokenLink("the link names no person, or lacks a required id")
     if not all(map(recruiting.PLATFORM_ID.fullmatch, ids.values())):
         raise BrokenLink("an id in the link is not valid")
     return ids
 
 
 def panel_named(session: Session, study: str | None) -> recruiting.Panel | None:
-    """The panel of the study that a link names, if it has one of its own."""
+    """The panel of the study that a link names, if the study has its own."""
     named = find_study(session, study) if study and is_study_name(study) else None
     return config_of(named).recruitment.panel if named else None
 
 
 def study_of(session: Session, link: PlatformLink) -> Study | None:
-    """The study for a platform's link, None if there is none or several are possible.
+    """The study for a platform's link; None if there is none or several are possible.
 
     The study that the link names; otherwise the platform's only study, or the only one to which it
-    has sent this person before. Closed studies are considered only if none is open. A study that
-    is bound to a study of the platform is the only one for its link.
+    has sent this person before. Closed studies are considered only if no study is open. A study
+    that is bound to a study of the platform is the only one for its link.
 
     Raises:
         OtherPlatformStudy: the studies possible are bound to other studies of the platform.
@@ -313,7 +313,7 @@ def add_enrolment_routes(app: FastAPI, services: Services) -> None:
 
 
 def add_personal_links(app: FastAPI, services: Services) -> None:
-    """Invitations' links, which also lead participants back to where they stopped."""
+    """Invitations' links, which also lead participants back to their current question."""
 
     @app.api_route("/start/{token}", methods=["GET", "POST"])
     def personal_link(request: Request, token: str) -> Response:
@@ -396,8 +396,8 @@ def replaced_by_link(
 ) -> ParticipantRow | None:
     """The unfinished participant of this browser whom a link would replace without a question.
 
-    Any site can contain a link that makes this browser answer as somebody else. A form can only
-    be sent by our own page, so it is the person's decision.
+    Any site can contain a link that makes this browser answer as somebody else. Only a page of this
+    app can send a form, so it is the person's decision.
     """
     current = cookies.participant_in(session, request.cookies, services.signer)
     if current is None or request.method == "POST":
@@ -421,7 +421,7 @@ def question_link(
 def not_open(
     request: Request, services: Services, study_id: int, ids: Mapping[str, str] | None = None
 ) -> Response:
-    """What somebody is told whom a study cannot take although a link with `ids` sent them to it."""
+    """The page for a person whom a study cannot accept despite a link with `ids`."""
     with services.database.reading() as session:
         study = StudyRow.of(session.get_one(Study, study_id))
         language = language_in(study.config, request.headers)
@@ -435,7 +435,7 @@ def other_study(request: Request, _error: Exception) -> Response:
 
 
 def unknown_link(request: Request, status: int, panel: recruiting.Panel | None = None) -> Response:
-    """The page for a link that leads nowhere; of a study with a panel, it names that."""
+    """The page for an invalid link; for a study with a panel, it names the panel."""
     language = language_for(request.headers)
     page = (
         pages.on_platform_page(language, panel.name) if panel else pages.unknown_link_page(language)

@@ -1,4 +1,4 @@
-"""How people of recruitment platforms arrive: signed links, and the proof in a cookie."""
+"""Entry from recruitment platforms: signed links, and the proof in a cookie."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ ADVICE = (
     "429: too many enrolments from one address; if all clients have the address of a proxy, name "
     "it in FORWARDED_ALLOW_IPS; `hsfiq study enrolment` changes the limit"
 )
-"""The cause that an owner can remove, without any address."""
+"""The cause, which an owner can remove; it names no address."""
 
 
 def add_limit_page(app: FastAPI, services: Services) -> None:
-    """Tell people from whose address too many have enrolled how long to wait.
+    """Tell people how long to wait if too many have enrolled from their address.
 
-    The log says so once, however many a script makes of them. `headers` in the request's state are
-    those that its page needs in a frame.
+    The log records it once, regardless of the number of attempts. `headers` in the request's state
+    are those that its page needs in a frame.
     """
     is_told = Event()
 
@@ -84,11 +84,11 @@ def redirect_to_study(request: Request, services: Services, token_hash: str, pat
 PROOF_PURPOSE = "welcome page"
 
 VALID_FOR = timedelta(hours=1)
-"""How long somebody may read the welcome page."""
+"""The time for reading the welcome page."""
 
 
 class NotProven(Forbidden):
-    """The form is not from our welcome page, or the page is too old, or was used already."""
+    """The form is not from the app's welcome page, or the page is too old or was already used."""
 
 
 def new_proof(signer: Signer, now: datetime) -> str:
@@ -98,7 +98,7 @@ def new_proof(signer: Signer, now: datetime) -> str:
 def token_for(signer: Signer, proof: str, study_id: int, now: datetime) -> str:
     """The token of the participant whom this proof makes in a study.
 
-    It is the same each time, so that a form that was sent twice makes one participant.
+    It is the same each time, so a form sent twice makes only one participant.
 
     Raises:
         NotProven: the proof is not valid.
@@ -149,7 +149,7 @@ def write_links(signer: Signer, study: Study, people: Sequence[str], root: str, 
 
 
 def add_refusal_page(app: FastAPI) -> None:
-    """Tell people who are not invited that the link is not for them."""
+    """Tell people without an invitation that the link is not for them."""
 
     def not_invited(request: Request, _error: Exception) -> Response:
         page = not_invited_page(language_for(request.headers))

@@ -1,7 +1,7 @@
 """The requests of a participant's page: one function for each.
 
-A function first writes what is needed in one short transaction, and raises `Refused` if the request
-cannot be accepted; nothing is stored then. The view in its reply is read after the commit, or in
+A function first writes its changes in one short transaction, and raises `Refused`, without storing
+anything, if the request cannot be accepted. The view in its reply is read after the commit, or in
 the same transaction and sent after its commit, so it can only show what is stored.
 """
 
@@ -101,7 +101,7 @@ def show(services: Services, cookies: Cookies, number: int | None) -> protocol.V
 def choose_language(
     services: Services, cookies: Cookies, payload: protocol.LanguagePayload
 ) -> protocol.View:
-    """The same question or step in another of the study's languages, from now on."""
+    """Switch to another of the study's languages; the question or step stays the same."""
     with services.database.writing() as session:
         participant = required_participant(session, cookies, services.signer)
         participants.require_language(participant.study.config.study, payload["language"])
@@ -123,7 +123,7 @@ def submit(
         )
         question = lock_question(session, assignment.key)
         if question.reassigned:
-            raise Reassigned("this question has been reassigned to somebody else")
+            raise Reassigned("this question has been reassigned to another person")
         answer = given_answer(question, participant.study, payload, now)
         if KINDS[participant.study.kind].is_live:
             answer = searches.judged(session, question.id, answer, assignment.revision)
@@ -170,7 +170,7 @@ def take_part_after_all(services: Services, cookies: Cookies) -> protocol.View:
 async def list_search(
     services: Services, cookies: Cookies, payload: protocol.ListPayload
 ) -> protocol.View:
-    """Ask for the lists of the last turn, and store them; a view without any if one fails.
+    """Request the lists of the last turn, and store them; a view without lists if one fails.
 
     No transaction lasts while the retrievers work, and no thread waits for them.
     """
@@ -190,9 +190,9 @@ async def list_search(
 
 
 def asked_lists(services: Services, cookies: Cookies, signed: str) -> Asked | None:
-    """The lists that are under way; None if the last turn has its own.
+    """The lists that are being requested; None if the last turn has its lists.
 
-    The first turn of a query with a text is the server's, and stored here.
+    If the query has a text, the server makes the first turn, which is stored here.
     """
     with services.database.reading() as session:
         state = searching(session, services, cookies, signed)
@@ -209,7 +209,7 @@ def asked_lists(services: Services, cookies: Cookies, signed: str) -> Asked | No
 
 
 def searching(session: Session, services: Services, cookies: Cookies, signed: str) -> SearchState:
-    """The search of a signed page as it stands."""
+    """The current state of the search of a signed page."""
     participant = required_participant(session, cookies, services.signer)
     assignment = read_assignment(services.signer, participant.token_hash, signed, "search")
     require_reached(session, participant, assignment.key)
@@ -219,7 +219,7 @@ def searching(session: Session, services: Services, cookies: Cookies, signed: st
 def listed(
     services: Services, cookies: Cookies, signed: str, asked: Asked, answered: Sequence[Answered]
 ) -> protocol.View:
-    """Store the lists that have come."""
+    """Store the lists that have arrived."""
     now = datetime.now(UTC)
     with services.database.writing() as session:
         participant, assignment = locked_search(session, services, cookies, signed)
@@ -309,7 +309,7 @@ def answer_questionnaire(
 
 
 def withdrawal(services: Services, cookies: Cookies) -> protocol.WithdrawalView:
-    """What withdrawing would delete, and what it cannot change."""
+    """The data that withdrawal would delete, and the data that it cannot delete."""
     with services.database.reading() as session:
         participant = required_participant(session, cookies, services.signer)
         assignment = Assignment("withdrawal", participant.id)
@@ -331,9 +331,9 @@ def withdrawal(services: Services, cookies: Cookies) -> protocol.WithdrawalView:
 
 
 def withdraw(services: Services, cookies: Cookies, payload: protocol.WithdrawalPayload) -> None:
-    """Delete the data of the participant who has read what that means.
+    """Delete the data of a participant who has read the consequences.
 
-    A repeated request finds nobody any more: the first reply may have been lost.
+    A repeated request finds no participant: the first reply may have been lost.
     """
     held = required_tokens(cookies, services.signer)
     token = assigned_token(services.signer, held, payload["assignment"], "withdrawal")

@@ -131,7 +131,7 @@ Stamp = tuple[object, ...]
 
 @dataclass(frozen=True, slots=True)
 class KnownCopy:
-    """The copy of a file as it was at this stamp, or why there is none.
+    """The copy of a file at this stamp, or the reason why there is none.
 
     `recorded` is the digest that the file was compared with.
     """
@@ -176,7 +176,7 @@ class WebCopies:
         return self._folder
 
     def has(self, source: Original, size: ImageSize, recorded: str | None = None) -> bool:
-        """Whether the copy of a file as it is now exists already, undamaged; see `of`."""
+        """Whether an undamaged copy of the file's current content exists; see `of`."""
         digest = self.digest_of(source) if recorded is None else recorded
         return not isinstance(digest, Fault) and read_copy(self._path(size, digest)) is not None
 
@@ -239,7 +239,7 @@ class WebCopies:
         return self._folder / f"{copy_name(size, digest)}.webp"
 
     def known_fault(self, source: Original, size: ImageSize, recorded: str | None) -> Fault | None:
-        """The fault that `of` has found in the source as it is now, which is not read for this."""
+        """The fault that `of` has found in the source's content, which is not read again."""
         known, stamp = self._known.get((source, size)), stamp_of(source)
         if known is None or isinstance(stamp, Fault) or not known.is_valid(stamp, recorded):
             return None
@@ -270,7 +270,7 @@ class WebCopies:
 
 
 def stamp_of(source: Original) -> Stamp | Fault:
-    """What changes when a file is changed or replaced; of a store's object, as last listed.
+    """A stamp that changes when a file is changed or replaced; for a store, as last listed.
 
     No program can set the time of the last status change, so a file that is replaced by one of the
     same size and date is noticed, too.
@@ -346,7 +346,7 @@ class ImageContent(Protocol):
 
 
 class StoredImage(ImageContent, Protocol):
-    """An image, or what is known of one."""
+    """An image, or its known properties."""
 
     @property
     def dataset_id(self) -> int: ...
@@ -394,9 +394,9 @@ class ImageStore:
         return self.copies.known_fault(source, "thumbnail", image.sha256) is not None
 
     def content_where_known(self, image: StoredImage, size: ImageSize) -> bytes | Fault:
-        """What to send, where the dataset's folder was when it was last looked for.
+        """The copy to send, from the last known folder of the dataset.
 
-        A copy that has been damaged is made again.
+        A damaged copy is made again.
         """
         for _ in range(2):
             copy = self._copy_below(self._roots.get(image.dataset_id), image, size)
@@ -425,7 +425,7 @@ class ImageStore:
         return self.digest_where_known(image)
 
     def digest_where_known(self, image: StoredImage) -> str | None:
-        """As `digest_of`, where the dataset's folder was when it was last looked for."""
+        """Like `digest_of`, in the last known folder of the dataset."""
         if image.sha256 is not None:
             return image.sha256
         source = self.source_of(image)
@@ -433,7 +433,7 @@ class ImageStore:
         return None if isinstance(digest, Fault) else digest
 
     def source_of(self, image: StoredImage) -> Original | None:
-        """The image's own file, where it was last looked for; None if there is none."""
+        """The image's own file in the last known folder; None if there is none."""
         root = self._roots.get(image.dataset_id)
         return None if root is None else self.folder_at(root).find(image.name)
 
@@ -445,7 +445,7 @@ class ImageStore:
         return copy
 
     def _find_root(self, session: Session, dataset_id: int) -> str | None:
-        """Where a dataset's folder is, as the database says now."""
+        """A dataset's folder, read from the database."""
         root = session.scalar(select(Dataset.image_root).where(Dataset.id == dataset_id))
         self._roots[dataset_id] = root
         return root
@@ -487,7 +487,7 @@ LOWEST_PRIORITY = 19
 
 @dataclass(slots=True)
 class Warmed:
-    """The numbers of thumbnails, and the bytes of all that are there now."""
+    """The numbers of thumbnails, and the bytes of all existing ones."""
 
     made: int = 0
     existed: int = 0
@@ -588,7 +588,7 @@ def warming(database: Database, images: ImageStore) -> Iterator[None]:
 
 
 def keep_warm(database: Database, images: ImageStore, ended: Event) -> None:
-    """Make the thumbnails of every study that can take answers; later, of new ones."""
+    """Make the thumbnails of every study that accepts answers, and later of new studies."""
     lower_priority()
     done = set[int]()
     while not ended.is_set():

@@ -52,7 +52,7 @@ class Address:
 
 
 def signed_address(signer: Signer, participant: str, token: str, digest: str | None) -> str:
-    """The address of an image's content, for one participant; of no content without a digest."""
+    """The address of an image's content, for one participant; without a digest, of no content."""
     week = this_week()
     signature = signer.derive(purpose_for(participant), signed_text(token, week, digest or ""))
     return f"{token}.{week}.{signature}"
@@ -88,7 +88,7 @@ NO_SUCH_IMAGE = Fault("missing", "there is no such image")
 def image_response(
     session: Session, store: ImageStore, token: str, size: ImageSize, known_tags: str = ""
 ) -> Response:
-    """The image with this token; status 304 if the browser has it, 404 with the reason if nobody.
+    """The image with this token; status 304 if the browser has it, 404 with the reason if missing.
 
     The ETag depends on the content alone, and there is no Last-Modified: a file's date can identify
     it as well as its name. `known_tags` is the request's If-None-Match.
@@ -107,7 +107,7 @@ def tagged(content: bytes, known_tags: str) -> Response:
 
 
 def file_response(copies: WebCopies, path: Path, request: Request) -> Response:
-    """The thumbnail of a file that is no image of a dataset."""
+    """The thumbnail of a file that is not an image of a dataset."""
     copy = copies.of(path, "thumbnail")
     content = copy if isinstance(copy, Fault) else copies.read(copy)
     if content is None or isinstance(content, Fault):
@@ -143,12 +143,12 @@ def add_images(app: FastAPI, path: str, database: Database, images: ImageStore) 
 # Images at the addresses in participants' views, which browsers keep.
 
 KEPT = HEADERS | {"Cache-Control": f"private, max-age={WEEK}, immutable"}
-"""Another content has another address."""
+"""Different content has a different address."""
 
 
 @dataclass(frozen=True, slots=True)
 class SignedImages:
-    """Images for whom their addresses were signed.
+    """Images for the participants for whom their addresses were signed.
 
     The database is asked only about images that this process does not know, or cannot show.
     """

@@ -62,11 +62,11 @@ Strength = tuple[str, float | None, float | None, float | None]
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What the page shows; its fields are also its JSON.
+    """The content of the page; its fields are also its JSON.
 
     Attributes:
-        lack: what there is too little of for a ranking; then the rest is empty. `fewest` is how
-            much of it is needed, if that is a number.
+        lack: the data that are missing for a ranking; the other fields are then empty. `fewest` is
+            the required number, if it is a number.
         places: the rows of the ranking, as texts.
         strengths: each system's name with its strength and the ends of the interval, None if it is
             undefined.
@@ -162,7 +162,7 @@ MINUTE = "%Y-%m-%d %H:%M UTC"
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What the page shows of the study besides its figures.
+    """The content of the page about the study, besides its figures.
 
     `visible` is the study's `leaderboard`, told to the owner if others do not see the page; what
     everybody sees, where it is empty, is updated in batches. It `is_hidden` from its owner, too, as
@@ -201,7 +201,7 @@ def leaderboard_page(about: About, figures: Figures | None, at: datetime | None)
 
 
 def no_leaderboard_page(language: str, root: str) -> str:
-    """For an address without a leaderboard, or with one that is not for this visitor."""
+    """For an address without a leaderboard, or with a leaderboard that this visitor may not see."""
     text = texts_in(language)
     return message_page(
         text["none_title"],
@@ -323,7 +323,7 @@ def standings_of(database: Database, study_id: int) -> Standings:
 
 
 def publish_next_batch(database: Database, study_id: int) -> None:
-    """Publish the figures anew if enough people have voted since they were published."""
+    """Publish new figures if enough people have voted since the last publication."""
     with database.reading() as session:
         study = session.get_one(Study, study_id)
         before = published_leaderboard(session, study_id)
@@ -428,7 +428,7 @@ def add_leaderboards(app: FastAPI, identities: Identities) -> None:
 async def own_figures(
     shown: Shown, of_owner: SharedResults[int, Standings]
 ) -> tuple[Figures | None, datetime | None]:
-    """The figures that owners see, and since when; none as long as they are hidden."""
+    """The figures that owners see, and their time; none while they are hidden."""
     if shown.about.is_hidden:
         return None, None
     standings = await of_owner.get(shown.study_id)
@@ -436,7 +436,7 @@ async def own_figures(
 
 
 def published(database: Database, study_id: int) -> tuple[Figures | None, datetime | None]:
-    """The figures that everybody sees, and since when."""
+    """The figures that everybody sees, and their time."""
     with database.reading() as session:
         latest = published_leaderboard(session, study_id)
     return Figures(**latest.figures) if latest.figures else None, latest.published_at

@@ -56,7 +56,7 @@ def framed_study(token_hash: str, signer: Signer) -> str:
 
 
 def add_framed_addresses(app: FastAPI) -> None:
-    """Explain addresses below /framed/ that are not valid; the middleware takes the others."""
+    """Explain invalid addresses below /framed/; the middleware handles valid ones."""
 
     @app.get("/framed/{address:path}")
     async def unknown_frame(request: Request) -> Response:
@@ -106,7 +106,7 @@ class FramedPages:
 # What workers of Mechanical Turk see before their participation, and instead of it.
 
 KEPT_TICKET = "hsfiq.ticket"
-"""Where the question page in a frame keeps its ticket in the browser: `page.js` knows the name."""
+"""The key under which a framed question page stores its ticket; `page.js` uses the same key."""
 
 SEND_TICKET = f"""
 try {{
@@ -135,7 +135,7 @@ def begin_page(session: Session, study: StudyRow, language: str) -> str:
 
 
 def no_place_page(session: Session, study: StudyRow, language: str) -> str:
-    """For a worker whom the study cannot take now."""
+    """For a worker whom the study cannot accept now."""
     texts = study_texts(session, study, language)
     text = texts.entry
     if study.status in ("paused", "draft"):
@@ -187,7 +187,7 @@ def ask_to_begin(
 def enter(request: Request, services: Services, study_id: int, worker: str, hit: Hit) -> Response:
     """Enrol a worker, or let them continue, and lead them to their question page.
 
-    The page before has added the ticket that the browser has kept, if there is one.
+    The previous page has added the ticket stored in the browser, if there is one.
     """
     holder = services.signer.read(TICKET, request.query_params.get("ticket", ""))
     request.state.headers = UNCACHED

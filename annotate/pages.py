@@ -33,7 +33,7 @@ from hsfiq.study.recruiting import completion_code, completion_url
 FOLDER = Path(__file__).parent
 
 Notice = Literal["full", "begin_again", "no_cookies"]
-"""What the welcome page says first, by the name of the text."""
+"""The first notices of the welcome page, by the name of the text."""
 
 TEMPLATES = Environment(
     loader=FileSystemLoader([FOLDER / "templates", FOLDER / "static"]),
@@ -42,7 +42,7 @@ TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-"""Every HTML page and fragment that is made in Python; values are escaped."""
+"""Every HTML page and fragment rendered in Python; values are escaped."""
 
 
 TEMPLATES.filters["direction"] = direction
@@ -68,7 +68,7 @@ def welcome_page(
 
     If there are none, `platform` names the one on which a study takes people.
 
-    A study is in the language that is `wanted`, if it has that, or that the browser prefers.
+    A study is in the `wanted` language, if it has it, or in the browser's preferred language.
     `proof` shows with the form that this page was open; `notice` is the text shown first.
     """
     with_place = {study.id for study in studies if has_free_place(session, study, now)}
@@ -122,7 +122,7 @@ def known_of(session: Session, participant: ParticipantRow, takes_others: bool) 
 
 
 def standing_text(texts: StudyTexts, stage: Stage) -> str:
-    """What somebody who comes back is told about their participation."""
+    """The status of a participation, for a participant who returns."""
     if stage in STAGES_TO_CONTINUE:
         return texts.entry["welcome_back"]
     if stage == "done":
@@ -152,7 +152,7 @@ def offer_of(session: Session, study: StudyRow, language: str, *, is_full: bool)
 def not_open_page(
     session: Session, study: StudyRow, language: str, ids: Mapping[str, str], *, was_sent: bool
 ) -> str:
-    """For somebody whom the study cannot take now; `ids` are those of a platform's link.
+    """For a person whom the study cannot accept now; `ids` are those of a platform's link.
 
     A code is due to somebody who `was_sent` by the owner or a platform; others get one only if
     the owner has set it for them.
@@ -175,7 +175,7 @@ def not_open_page(
 
 
 def too_many_page(session: Session, study: StudyRow, language: str, *, minutes: int) -> str:
-    """For somebody from whose address too many have enrolled in the last hour."""
+    """For a person whose address has had too many enrolments in the last hour."""
     texts = study_texts(session, study, language)
     text = texts.entry
     return message_page(
@@ -211,14 +211,14 @@ def unknown_link_page(language: str) -> str:
 
 
 def on_platform_page(language: str, platform: str) -> str:
-    """For a platform's link that does not say who somebody is."""
+    """For a platform's link without the person's id."""
     text = entry_texts(language)
     shown = (text[each].format(platform=platform) for each in ("on_platform_title", "on_platform"))
     return message_page(text["welcome"], language, *shown)
 
 
 def not_invited_page(language: str) -> str:
-    """For an id of a recruitment platform that a study does not take."""
+    """For an id of a recruitment platform that a study does not accept."""
     text = entry_texts(language)
     shown = text["not_invited_title"], text["not_invited"]
     return message_page(text["welcome"], language, *shown)

@@ -52,7 +52,7 @@ class TooSlow(Refused):
 
 
 class WrongType(Refused):
-    """The body is not declared as JSON; a form on another site cannot declare it so."""
+    """The body is not declared as JSON; a form on another site cannot declare JSON."""
 
     status = 415
 
@@ -83,7 +83,7 @@ async def limited_body(request: Request) -> bytes:
 T = TypeVar("T")
 
 LONGEST_TEXT = 400
-"""Characters of every text but the reason, whose length `hsfiq.answer_rules` limits."""
+"""Characters of every text except the reason, which `hsfiq.answer_rules` limits."""
 
 SUBMIT_KEY = re.compile(r"[0-9A-Za-z_-]{16,64}")
 
@@ -138,7 +138,7 @@ class Unreadable(Refused):
 
 
 class OutdatedPage(Refused):
-    """Keys are missing or unknown, as in what a page sends that an older server has served."""
+    """Keys are missing or unknown, for example in requests of a page from an older server."""
 
 
 def read_payload(adapter: TypeAdapter[T], body: bytes) -> T:

@@ -60,7 +60,7 @@ HOURS = 24
 
 @dataclass(frozen=True, slots=True)
 class PreviewPlace:
-    """A preview that the server has signed: its batch, its end, and the steps done.
+    """A preview that the server has signed: its batch, its end, and the completed steps.
 
     `account` opened it in the studio; 0 for a link of `hsfiq study preview`. `language` is the
     one chosen, "" for the study's first. `draft` names the draft of a study that is being set up
@@ -161,14 +161,14 @@ def make_whole(file: Path) -> None:
 
 
 class OpenPreviews:
-    """The open databases of drafts' previews; the one that was used longest ago is closed."""
+    """The open databases of drafts' previews; the least recently used one is closed."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._opened: dict[Path, Services] = {}
 
     def at(self, services: Services, file: Path) -> Services:
-        """The services of the preview in a file; `UnknownBrowser` if there is none any more."""
+        """The services of the preview in a file; `UnknownBrowser` if it no longer exists."""
         with self._lock:
             opened = self._opened.pop(file, None)
             if not file.is_file():
@@ -196,7 +196,7 @@ def services_for(services: Services, place: PreviewPlace) -> Services:
 
 
 def remove_old(file: Path) -> None:
-    """Remove previews of a draft as it was before, but for the last ones."""
+    """Remove previews of earlier states of a draft, except the last ones."""
     others = [other for other in file.parent.glob("*.db") if other != file]
     for old in sorted(others, key=lambda path: path.stat().st_mtime)[:-KEPT]:
         for part in file.parent.glob(f"{old.name}*"):
@@ -206,10 +206,10 @@ def remove_old(file: Path) -> None:
 def preview_of_draft(
     services: Services, draft: Snapshot, account: int, language: str, at: Stage
 ) -> PreviewPlace:
-    """A preview of a draft as it is now, at a stage; `consent` is its beginning.
+    """A preview of a draft's current state, at a stage; `consent` is its beginning.
 
     Raises:
-        ConfigErrors, UnreadableInput: what the draft lacks.
+        ConfigErrors, UnreadableInput: the draft is incomplete.
     """
     file = preview_file(draft.content, draft.folder)
     make_whole(file)
@@ -235,7 +235,7 @@ DAY = 24 * 3600
 
 
 def framed_path(signer: Signer, place: PreviewPlace) -> str:
-    """Where a page may show a preview in a frame; the browser's cookie stays as it is."""
+    """The address at which a page may frame a preview; the browser's cookie does not change."""
     return f"/framed-preview/{place.signed(signer)}{PREVIEW}/study/"
 
 
@@ -261,7 +261,7 @@ class Visit:
         return self.view_of(self.preview.position(place.reached))
 
     def after(self, reached: int) -> PreviewPlace:
-        """The place after so many steps; a step that was done before does not lead back."""
+        """The place after a number of steps; repeating a completed step does not lead back."""
         return self.place.after(min(max(reached, self.place.reached), self.preview.last))
 
 
@@ -271,7 +271,7 @@ def visiting(services: Services, place: PreviewPlace) -> Iterator[Visit]:
     with services.database.reading() as session:
         study = session.get(Study, place.study_id)
         if study is None:
-            raise UnknownBrowser("the study of this preview is not there any more")
+            raise UnknownBrowser("the study of this preview no longer exists")
         preview = page.preview_of(session, study, place.batch, place.language or None)
         yield Visit(services, session, preview, place)
 
@@ -304,7 +304,7 @@ def choose_language(
 def take_consent(
     services: Services, place: PreviewPlace, *, agrees: bool
 ) -> tuple[protocol.View, PreviewPlace]:
-    """Go on from the consent page, or show what somebody sees who declines."""
+    """Continue from the consent page, or show the page for people who decline."""
     with visiting(services, place) as visit:
         if agrees:
             after = visit.after(visit.preview.before.index("consent") + 1)
@@ -325,7 +325,7 @@ def take_answer(
     place: PreviewPlace,
     payload: protocol.SubmitPayload | protocol.SkipPayload,
 ) -> tuple[protocol.SubmitReply, PreviewPlace]:
-    """Check an answer as a participant's is checked, and go on without it."""
+    """Check an answer like a participant's, and continue without storing it."""
     with visiting(services, place) as visit:
         participant = visit.preview.participant
         assignment = read_assignment(
@@ -375,7 +375,7 @@ def answer_questionnaire(
 
 
 def take_next_step(services: Services, place: PreviewPlace) -> tuple[protocol.View, PreviewPlace]:
-    """Go on without an answer."""
+    """Continue without an answer."""
     with visiting(services, place) as visit:
         after = visit.after(place.reached + 1)
         return visit.view_at(after), after
@@ -513,7 +513,7 @@ def add_answer_routes(app: FastAPI, services: Services) -> None:
 
 
 def expired_page() -> str:
-    """For the owner, who reads English like the studio."""
+    """For the owner, in English like the studio."""
     return message_page(
         "Preview",
         "en",

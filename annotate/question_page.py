@@ -1,4 +1,4 @@
-"""The question page: its HTML, with what it shows first, and its style sheets and scripts."""
+"""The question page: its HTML with the first view, and its style sheets and scripts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MEDIA_TYPES = {"css": "text/css", "js": "text/javascript"}
 
 
 def add_question_page(app: FastAPI, root: str, opening: Callable[[Request], Opening]) -> None:
-    """Serve the page at `root`/study/ and its files beside it; `opening` is what it shows first.
+    """Serve the page at `root`/study/ and its files next to it; `opening` is the first view.
 
     There is no state on the server: the participant is in the cookie, and their progress in the
     database.
@@ -78,7 +78,7 @@ async def page_file(request: Request) -> Response:
 
 
 def failed_opening(headers: Mapping[str, str], error: Refused) -> FailedOpening:
-    """What the page shows instead of the study."""
+    """The content of the page instead of the study."""
     language = language_for(headers)
     return {
         "error": str(error),

@@ -61,7 +61,7 @@ READ_AT_ONCE = 2
 """Pictures that are decoded and stored at the same time."""
 
 ARRIVING_AT_ONCE = 4
-"""Pictures that one participant may be sending: one, and those of connections that broke off."""
+"""Simultaneous pictures of one participant: one, and those of broken connections."""
 
 
 ARRIVING_IN_ALL = 32
@@ -75,7 +75,7 @@ class TooMany(Refused):
 class Uploads:
     """The uploads of a process that are being received; only the event loop uses it.
 
-    Those that wait to be read take no thread that another request needs.
+    Uploads waiting to be read occupy no thread that another request needs.
     """
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ class Uploads:
             yield
 
     async def read(self, participants: Sequence[str], store: Callable[[], T]) -> T:
-        """What `store` returns in a thread; `TooMany` while another picture of theirs is read."""
+        """The result of `store` in a thread; `TooMany` while another of their pictures is read."""
         with counted(self._read, participants, 1):
             return await to_thread.run_sync(store, limiter=self._threads)
 
@@ -114,7 +114,7 @@ def counted(numbers: Counter[str], participants: Sequence[str], most: int) -> It
 def receive_upload(
     database: Database, signer: Signer, cookies: Mapping[str, str], payload: protocol.UploadPayload
 ) -> tuple[ParticipantRow, Position]:
-    """Store the picture of a search; the participant, and where they are.
+    """Store the picture of a search; returns the participant and their current place.
 
     Whether it may be stored is checked before it is decoded. No transaction lasts meanwhile.
     """
@@ -147,7 +147,7 @@ def receive_upload(
 
 
 def read_picture(encoded: str) -> Reencoded:
-    """The picture as it is stored; `Refused` if it is none, broken or too large."""
+    """The picture in its stored form; `Refused` if it is not a picture, broken or too large."""
     try:
         content = base64.b64decode(encoded, validate=True)
     except ValueError as error:
@@ -183,7 +183,7 @@ ShowImage = Callable[[Image], protocol.ImageView]
 
 
 def search_assignment(state: searches.SearchState, revision: int) -> Assignment:
-    """What the page shows: a search after so many turns or, after its end, a question."""
+    """The content of the page: a search after its last turn or, after its end, a question."""
     if state.ending is not None:
         return Assignment("question", state.question.id, revision)
     return Assignment("search", state.question.id, len(state.turns))
@@ -244,7 +244,7 @@ def upload_view(
 ) -> protocol.ImageView | None:
     """The uploaded picture, under an address that only this participant's browser can use.
 
-    A preview, whose participant is not stored, does not show what somebody has uploaded.
+    A preview, whose participant is not stored, shows no uploaded picture.
     """
     if state.upload is None:
         return None
@@ -264,7 +264,7 @@ def declared_place(state: searches.SearchState) -> protocol.PlaceView | None:
 
 
 def target_seconds(state: searches.SearchState) -> float | None:
-    """How much longer the target is in view; None if it stays."""
+    """The remaining seconds in which the target is shown; None without a limit."""
     if searches.searches_of(state.question).task != "target-remembered":
         return None
     # Once something has been typed, the target is not shown again.
@@ -279,7 +279,7 @@ def turn_view(
     show: ShowImage,
     upload: protocol.ImageView | None,
 ) -> protocol.SearchTurnView:
-    """A turn; `upload` is the picture that its text is about, if it is about one."""
+    """A turn; `upload` is the picture that its text refers to, if any."""
     asked, feedback = turn.asked, turn.feedback
     lists = [[show(images[key]) for key in listed.image_ids] for listed in turn.lists]
     return {

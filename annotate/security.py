@@ -28,7 +28,7 @@ READING = ("GET", "HEAD")
 def security_headers(
     *, frame_ancestors: str, form_action: str = "'self'", referrer: str = "same-origin"
 ) -> dict[str, str]:
-    """The headers of every response. Our pages have inline scripts, but need no other site.
+    """The headers of every response. The pages have inline scripts, but need no other site.
 
     With `no-referrer`, browsers hide the origin of our own forms: only Sec-Fetch-Site, which they
     send over TLS, then shows that a form is ours.
@@ -48,7 +48,7 @@ HEADERS = security_headers(frame_ancestors="'self'")
 
 
 def path_of(scope: Scope) -> str:
-    """The request's path as the app's routes see it."""
+    """The request's path relative to the app's routes."""
     return str(scope["path"]).removeprefix(scope.get("root_path", ""))
 
 
@@ -60,9 +60,9 @@ def relative_root(request: Request) -> str:
 def is_same_origin(headers: Mapping[str, str]) -> bool:
     """Whether a browser sent this request from one of our pages (protects against CSRF).
 
-    Current browsers say so in Sec-Fetch-Site, except over plain HTTP to another machine; there
-    every request but GET and HEAD has an origin. A client that sends neither header is not a
-    browser, so no other site can control it.
+    Current browsers send Sec-Fetch-Site, except over plain HTTP to another machine; there every
+    request except GET and HEAD has an origin. A client that sends neither header is not a browser,
+    so no other site can control it.
     """
     site = headers.get("sec-fetch-site")
     if site is not None:
@@ -114,7 +114,7 @@ class StudyMiddleware:
         may_see = self._pages.get(path)
         if may_see is not None and not may_see(request):
             page = unknown_browser_page(language_for(request.headers))
-            return page_or_json(request, 401, "this browser is not known", page)
+            return page_or_json(request, 401, "this browser is unknown", page)
         return None
 
 

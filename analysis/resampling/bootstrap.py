@@ -146,7 +146,7 @@ class Groups:
 
     @classmethod
     def of_clusters(cls, clusters: Clusters | Pairs, seed: int, most: int) -> Groups:
-        """At most `n` groups, with sizes that differ by at most one cluster."""
+        """At most `most` groups, with sizes that differ by at most one cluster."""
         size = min(most, clusters.size)
         order = np.random.default_rng(seed).permutation(clusters.size)
         return cls(clusters, size, order % max(1, size))

@@ -180,7 +180,7 @@ def _spa_difference(
     n_triplets = int(looked_up(rows["query_id"], triplets).nunique())
     if n_triplets < MIN_TRIPLETS:
         reason = f"a test needs {MIN_TRIPLETS} triplets with values of both metrics"
-        reason = f"{reason}, and there {_count(n_triplets)}"
+        reason = f"{reason}; there {_count(n_triplets)}"
         nan = UNDEFINED
         return Difference(nan, nan, nan, "none", len(rows), n_triplets, reason=reason), 0
     people = sums_of_people(rows, triplets).p

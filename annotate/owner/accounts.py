@@ -147,7 +147,7 @@ def perform(session: Session, action: str, name: str, role: str) -> str | None:
     elif action == "role":
         access.change_role(session, name, role_named(role))
     else:
-        raise UnreadableInput("action", f"{action[:20]!r} is none")
+        raise UnreadableInput("action", f"{action[:20]!r} is not an action")
     return None
 
 
@@ -155,4 +155,4 @@ def role_named(text: str) -> Role:
     try:
         return Role(text)
     except ValueError as error:
-        raise UnreadableInput("role", f"{text[:20]!r} is none") from error
+        raise UnreadableInput("role", f"{text[:20]!r} is not a role") from error

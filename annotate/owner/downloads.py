@@ -53,7 +53,7 @@ def add_audit(app: FastAPI, identities: Identities) -> None:
 
 
 def saved_file(name: str, content: bytes | str, media_type: str) -> Response:
-    """A file that the browser saves; names of studies hold nothing that a header cannot."""
+    """A file that the browser saves; every study name is valid in a header."""
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(content, media_type=media_type, headers=headers)
 

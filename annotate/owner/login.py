@@ -77,7 +77,7 @@ def language_of(request: Request) -> str:
 
 
 def page_for(request: Request, template: str, **values: object) -> str:
-    """A page of an owner that is not in the frame of the studio."""
+    """A page for owners outside the frame of the studio."""
     language = language_of(request)
     return render(template, language=language, t=partial(translated, language), **values)
 
@@ -100,7 +100,7 @@ class Identities:
     signer: Signer
 
     def user_of(self, request: HTTPConnection) -> User | None:
-        """A name from the proxy counts even if it names no account, and then nobody is let in."""
+        """A name from the proxy takes precedence; if it names no account, access is refused."""
         name = remote_user(request.scope)
         token = self.login_token(request)
         with self.database.reading() as session:
@@ -117,7 +117,7 @@ class Identities:
         return self.signer.read(PURPOSE, request.cookies.get(COOKIE, ""))
 
     def require(self, request: HTTPConnection, permission: Permission | None = None) -> User:
-        """The user, if this is their request from one of our pages and their role allows it."""
+        """The user, if the request comes from one of the app's pages and the role allows it."""
         user = self.user_of(request)
         if user is None:
             raise NotLoggedIn("log in first")
@@ -148,7 +148,7 @@ FIRST_DELAY, LONGEST_DELAY = 0.25, 5.0
 """Seconds before a client's second attempt, doubled for each after it, and the maximum."""
 
 OWN_ATTEMPTS = 3
-"""So many attempts of a client never wait for others', so that nobody is locked out by others."""
+"""The attempts of a client that never wait for others', so that others cannot lock it out."""
 
 NAME_DELAY = 1.0
 """Seconds between two attempts for one account by clients that have made more."""
@@ -218,10 +218,10 @@ class LoginThrottle:
         return queues
 
     def succeeded(self, address: str) -> None:
-        """Take back what the client's last attempt added, because its password was right.
+        """Remove the count of the client's last attempt, because its password was correct.
 
-        Failures before it count on: otherwise somebody could log in to an account of their own
-        between two guesses at another's password.
+        Earlier failures still count: otherwise an attacker could log in to their own account
+        between two guesses at another password.
         """
         with self._database.writing() as session:
             lock_table(session, LoginAttempts, "EXCLUSIVE")
@@ -270,7 +270,7 @@ def wait_of(attempts: LoginAttempts | None, now: datetime) -> float | None:
 OWNER = "/owner"
 LOGIN = f"{OWNER}/login"
 LINK = f"{OWNER}/link"
-"""Below it are the links with which the holder of an account sets its password."""
+"""The path above the links for setting an account's password."""
 
 OF_EVERY_ROLE = ("", "board", "files", "logout")
 PERMISSIONS = {
@@ -280,9 +280,9 @@ PERMISSIONS = {
     "study": Permission.READ,
     "upload": Permission.READ,
 }
-"""What the paths below /owner need, by their next part; all others need `MANAGE`.
+"""The permissions for paths below /owner, by their next part; all other paths need `MANAGE`.
 
-Pages say themselves what else they need.
+Pages declare further permissions themselves.
 """
 
 HEADERS = security_headers(frame_ancestors="'none'")
@@ -369,7 +369,7 @@ def name_and_password(body: bytes) -> tuple[str, str]:
 
 
 class OwnerMiddleware:
-    """Lets only accounts reach /owner, each only what its role may use."""
+    """Lets only accounts reach /owner, and each account only the pages for its role."""
 
     def __init__(self, app: ASGIApp, identities: Identities) -> None:
         self._app = app
@@ -424,7 +424,7 @@ class OwnerMiddleware:
 
 
 def permission_for(path: str) -> Permission | None:
-    """What a path under /owner needs; None if every role may use it."""
+    """The permission for a path under /owner; None if every role may use it."""
     part, *rest = path.removeprefix(OWNER).removeprefix("/").split("/")
     if part == "study" and rest[-1:] == ["recruiting"]:
         return Permission.RECRUIT

@@ -1,4 +1,4 @@
-"""Small plots as SVG, and how pages write shares."""
+"""Small plots as SVG, and the format of shares."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def split_bar(shares: Sequence[tuple[str, int]], name: str) -> Markup:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A value with its interval and what it is of; a NaN is not drawn."""
+    """A value with its interval and its label; a NaN is not drawn."""
 
     label: str
     value: float

@@ -1,4 +1,4 @@
-"""What pages about a study share: invitations, images, previews."""
+"""The common parts of pages about a study: invitations, images, previews."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Link = tuple[str, str]
 def new_links(
     session: Session, study: Study, number: int, actor: Actor, root: str, key: str
 ) -> Sequence[Link]:
-    """Invite so many people to a study; their links, which begin with the address `root`.
+    """Invite `number` people to a study; returns their links, which begin with the address `root`.
 
     The same random key gives the same links; none gives new ones.
     """

@@ -1,1 +1,1 @@
-"""Being a server: requests that break off or that nothing can answer now, and its own state."""
+"""The server: interrupted requests, unavailability, and the server's own state."""

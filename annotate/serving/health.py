@@ -30,7 +30,7 @@ RETRY_SECONDS = 5
 FORM = "application/x-www-form-urlencoded"
 
 SECRET_FIELDS = ("password",)
-"""What no page repeats, even to who typed it."""
+"""Fields that no page repeats, even to their author."""
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE)
 
@@ -44,7 +44,7 @@ def wants_page(headers: Headers) -> bool:
 async def answer_faults(
     app: ASGIApp, scope: Scope, receive: Receive, send: Send, *, largest: int
 ) -> None:
-    """Run an app; answer 413 for a body of more bytes, 503 for what is unavailable.
+    """Run an app; answer 413 for a body that is too large, 503 if something is unavailable.
 
     A client that hangs up gets no answer, and nothing is logged about it.
     """
@@ -77,7 +77,7 @@ def too_large(largest: int) -> Response:
 
 
 class ReceivedBody:
-    """A request's body, kept as it is read, until it exceeds so many bytes.
+    """A request's body, stored while it is read, up to a maximum number of bytes.
 
     The application then sees a disconnected client, and never holds more than the limit.
     """
@@ -111,7 +111,7 @@ class ReceivedBody:
 async def unavailable_response(
     request: Request, error: Exception, body: ReceivedBody | None = None
 ) -> Response:
-    """503: JSON for a script; for a person a page that sends what they typed again."""
+    """503: JSON for a script; for a person, a page that sends the same fields again."""
     route = request.scope.get("route")
     # A path may hold a participant's token.
     place = getattr(route, "path", None) or "a page"
@@ -126,7 +126,7 @@ async def unavailable_response(
 
 
 def unavailable_page(request: Request, fields: list[tuple[str, str]]) -> str:
-    """What somebody sees, with a button that sends the same request again."""
+    """The page for a person, with a button that sends the same request again."""
     language = language_for(request.headers)
     has_secret = any(name in SECRET_FIELDS for name, _ in fields)
     return render(
@@ -141,7 +141,7 @@ def unavailable_page(request: Request, fields: list[tuple[str, str]]) -> str:
 
 
 CHECK_SECONDS = 5.0
-"""A check that takes longer has failed."""
+"""Seconds after which a check fails."""
 
 CHECKS_AT_ONCE = 2
 
@@ -158,14 +158,14 @@ def add_health(app: FastAPI, database: Database, image_copies: Path) -> None:
 
     @app.get("/healthz/client")
     async def client(request: Request) -> JSONResponse:
-        """What `hsfiq doctor` needs to see whether a proxy tells the client's address."""
+        """Shows `hsfiq doctor` whether a proxy passes on the client's address."""
         port = request.client.port if request.client else 0
         content = {"is_told": "x-forwarded-for" in request.headers, "port": port}
         return JSONResponse(content, headers={"Cache-Control": "no-store"})
 
     @app.get("/readyz")
     async def ready() -> JSONResponse:
-        checks = {"threads": "none is free in time", "database": "no answer in time"}
+        checks = {"threads": "no thread is free in time", "database": "no answer in time"}
         checks |= {"migrations": "unknown", "disk": "unknown"}
 
         async def check_threads() -> None:
@@ -189,7 +189,7 @@ def add_health(app: FastAPI, database: Database, image_copies: Path) -> None:
 
 
 def state_of(database: Database, image_copies: Path) -> dict[str, str]:
-    """For each check `ok`, or in some words what is wrong."""
+    """For each check `ok`, or a short description of the fault."""
     disk = disk_state(database, image_copies)
     try:
         database.require_writable()

@@ -1,4 +1,4 @@
-"""What is observed of requests: `/metrics` for Prometheus, logs as JSON, and slow statements."""
+"""Monitoring of requests: `/metrics` for Prometheus, logs as JSON, and slow statements."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 NO_ROUTE = "(none)"
-"""For requests that no route takes, or that are refused before."""
+"""For requests without a route, or requests refused before routing."""
 
 HUNG_UP = "(none)"
 """For requests whose client did not wait for an answer."""
@@ -73,7 +73,7 @@ class AnsweredRequest:
 
 
 class RequestObserver:
-    """ASGI middleware that tells of each request, and gives it an id."""
+    """ASGI middleware that reports each request, and gives it an id."""
 
     def __init__(self, app: ASGIApp, tell: Sequence[Callable[[AnsweredRequest], None]]) -> None:
         self._app, self._tell = app, tell
@@ -124,7 +124,7 @@ request_logger = logging.getLogger(REQUESTS)
 
 
 class JsonFormatter(logging.Formatter):
-    """Time, level, logger, message, the id of the request, and what a record adds to these."""
+    """Time, level, logger, message, the id of the request, and further fields of a record."""
 
     def format(self, record: logging.LogRecord) -> str:
         facts: dict[str, Any] = {
@@ -178,7 +178,7 @@ BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Of the whole database, so that they are the same in each process."""
+    """Counts of the whole database, so that they are the same in each process."""
 
     answers: int
     active: int
@@ -211,7 +211,7 @@ class StoredCounts:
 
 
 class ServerCollector:
-    """What is read when Prometheus asks."""
+    """The values that are read when Prometheus asks."""
 
     def __init__(self, database: Database) -> None:
         self._counts = StoredCounts(database)
@@ -243,7 +243,7 @@ def gauge(name: str, help_text: str, value: float) -> GaugeMetricFamily:
 
 
 class WorkersCollector:
-    """What all workers have written to their files in one folder."""
+    """The metrics that all workers have written to their files in one folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -268,7 +268,7 @@ def has_content(file: Path) -> bool:
 class Metrics:
     """The numbers of one app, or of all workers that write theirs to files in one folder.
 
-    Those of a worker that has ended still count, but for its connections.
+    The numbers of a worker that has ended still count, except its connections.
     """
 
     def __init__(self, services: Services, folder: Path | None = None) -> None:
@@ -323,7 +323,7 @@ class Metrics:
         self.update()
 
     def update(self) -> None:
-        """Write what is read from the services; the event loop calls it, one call at a time."""
+        """Write the values read from the services; the event loop calls it, one call at a time."""
         n_made = self._services.images.copies.n_made
         self._thumbnails.inc(n_made - self._n_told)
         self._n_told = n_made
@@ -377,7 +377,7 @@ statement_logger = getLogger(__name__)
 
 
 def log_slow_statements(engine: Engine, seconds: float) -> None:
-    """Log statements from now on that take so many seconds, also if they fail."""
+    """From now on, log statements that take at least this time, including failed ones."""
 
     def begin(connection: Connection, *_: Any) -> None:
         connection.info[BEGUN] = perf_counter()
@@ -417,13 +417,13 @@ MAKE_ONE = "make one with `(umask 077; openssl rand -hex 32 > FILE)`"
 
 @dataclass(frozen=True, slots=True)
 class Watching:
-    """What is asked for.
+    """The options for monitoring.
 
     Attributes:
-        metrics_token: what Prometheus has to send; None: there is no `/metrics`.
+        metrics_token: the token that Prometheus has to send; None: there is no `/metrics`.
         metrics_folder: where all workers write their metrics; None if there is one process.
         logs_json: whether the log is JSON and has a line for each request.
-        slow_seconds: how long a statement of the database takes to be logged; None: none is.
+        slow_seconds: the duration from which a database statement is logged; None: never.
     """
 
     metrics_token: str | None = None
@@ -452,7 +452,7 @@ def add_watching(app: FastAPI, services: Services, watching: Watching) -> None:
 
 @contextmanager
 def shared_metrics(watching: Watching) -> Iterator[tuple[Watching, Callable[[int], None]]]:
-    """What to watch in each of several workers, and what to call with the id of one that ended.
+    """The monitoring of each of several workers, and the function to call when a worker has ended.
 
     Their metrics are in a private folder, which is deleted at the end, or else by the next server.
     """
@@ -489,7 +489,7 @@ def start_logs(engine: Engine, watching: Watching) -> None:
 
 
 def token_in(file: Path) -> str:
-    """The token in the first line of a file that only its owner, or a group, can read."""
+    """The token in the first line of a file that only its owner or a group can read."""
     try:
         token = file.read_text(encoding="ascii").partition("\n")[0].strip()
         mode = file.stat().st_mode

@@ -43,7 +43,7 @@ def network_of(address: str) -> str:
 # check of origins and Gradio go by them. Without one, they are what the proxy says.
 
 FORWARDED = (b"forwarded", b"x-forwarded-host", b"x-forwarded-proto", b"x-forwarded-prefix")
-"""What a proxy says about the address; Gradio would believe it."""
+"""The proxy's headers about the address, which Gradio would trust."""
 
 GRADIO_HOST = b"x-gradio-server"
 
@@ -55,8 +55,8 @@ logger = getLogger(__name__)
 class PublicAddress:
     """ASGI middleware around all others.
 
-    `public` is None if nobody has said what it is; then a proxy that misleads the server is told
-    in one line of the log, once, with the setting that makes it right.
+    `public` is None if it is not set; if a proxy misleads the server, the log then reports it once,
+    with the correct setting.
     """
 
     def __init__(self, app: ASGIApp, public: PublicUrl | None) -> None:
@@ -83,10 +83,10 @@ class PublicAddress:
 
 
 def as_sent(scope: Scope, public: PublicUrl) -> Scope:
-    """The request with the public scheme, host and path, which the proxy has cut off.
+    """The request with the public scheme, host and path, which the proxy has stripped.
 
-    A path that begins with the public one all the same is not taken for the whole path: behind a
-    proxy that cuts it off, a doubled one would pass what the proxy guards.
+    A path that still begins with the public path is not treated as the whole path: behind a proxy
+    that strips it, a doubled path would bypass the proxy's access control.
     """
     left_out = (b"host", GRADIO_HOST, *FORWARDED)
     headers = [(name, value) for name, value in scope["headers"] if name not in left_out]
@@ -105,22 +105,22 @@ def is_below(path: str, prefix: str) -> bool:
 
 
 def misled(scope: Scope, headers: Headers) -> str | None:
-    """What a proxy hides from a server that has no public URL, if a browser's request shows it."""
+    """A message if a request shows what a proxy hides from a server without a public URL."""
     seen = own_page(headers)
     if seen is None:
         return None
     scheme, host, path = seen
     told = f"{scope['scheme']}://{headers.get('x-forwarded-host') or headers.get('host', '')}"
     if f"{scheme}://{host}" != told:
-        return f"browsers use {scheme}://{host}, but the proxy tells {told}; " + advice(seen)
+        return f"browsers use {scheme}://{host}, but the proxy reports {told}; " + advice(seen)
     below = path.rpartition("/study/")[0] or path.rpartition("/owner/")[0]
     if below and not is_below(scope["path"], below):
-        return f"browsers use the path {below}/, which the proxy cuts off; " + advice(seen)
+        return f"browsers use the path {below}/, which the proxy strips; " + advice(seen)
     return None
 
 
 def other(headers: Headers, public: PublicUrl) -> str | None:
-    """That browsers use another address than the public URL, if a request shows it."""
+    """A message if a request shows that browsers use an address other than the public URL."""
     seen = own_page(headers)
     if seen is None:
         return None
@@ -133,17 +133,18 @@ def other(headers: Headers, public: PublicUrl) -> str | None:
 
 
 def uncut(scope: Scope, public: PublicUrl) -> str | None:
-    """That a request arrived with the public path; also what a doubled path looks like."""
+    """A message if a request arrived with the public path, which may also be a doubled path."""
     if not public.path or not is_below(scope["path"], public.path):
         return None
     return (
         f"a request arrived with the path {public.path}/, which the server answers with 404; "
-        "if all do, let the proxy cut that path off (docs/hosting/proxy.md)"
+        "if this holds for all requests, configure the proxy to strip that path "
+        "(docs/hosting/proxy.md)"
     )
 
 
 def own_page(headers: Headers) -> tuple[str, str, str] | None:
-    """Scheme, host and path of our page that a browser says it sends this request from."""
+    """Scheme, host and path of the app's page that sent this request, according to the browser."""
     if headers.get("sec-fetch-site", "same-origin") != "same-origin":
         return None
     source = headers.get("referer") or headers.get("origin") or ""
@@ -182,7 +183,7 @@ PROXIES = "FORWARDED_ALLOW_IPS"
 SECRET_HEADER = "X-Auth-Secret"  # noqa: S105 (a header's name)
 
 KEY = "hsfiq.remote_user"
-"""In the scope of a request; no client can set it."""
+"""The key in the scope of a request; no client can set it."""
 
 HEADER = re.compile(r"[A-Za-z0-9-]{1,60}")
 RESERVED = frozenset(
@@ -204,7 +205,7 @@ class TrustedHeader:
 
 
 class RemoteUser:
-    """ASGI middleware outside the one that believes X-Forwarded-For: it sees who has connected.
+    """ASGI middleware outside the one that trusts X-Forwarded-For: it sees the actual client.
 
     `below` is the path, with a final slash, at which the header counts.
     """
@@ -236,8 +237,8 @@ class RemoteUser:
         if not self._has_told:
             self._has_told = True
             logger.warning(
-                "a request names a user in %s without the secret in %s, so nobody is logged in "
-                "by it; if your proxy sent it, see docs/hosting/proxy.md",
+                "a request names a user in %s without the secret in %s, so it logs nobody in; if "
+                "your proxy sent it, see docs/hosting/proxy.md",
                 self._header,
                 SECRET_HEADER,
             )
@@ -245,7 +246,7 @@ class RemoteUser:
 
 
 def remote_user(scope: Scope) -> str | None:
-    """The name that the proxy gives, None if it gives none or is not asked."""
+    """The name that the proxy gives; None if it gives none or is not used."""
     name: str | None = scope.get(KEY)
     return name
 
@@ -254,14 +255,14 @@ def checked_header(name: str) -> str:
     if not HEADER.fullmatch(name) or name.lower() in RESERVED:
         raise UnreadableInput(
             HEADER_OPTION,
-            f"{name!r} is no header for a user's name",
-            "name one such as X-Remote-User",
+            f"{name!r} cannot be the header for a user's name",
+            "use a header such as X-Remote-User",
         )
     return name
 
 
 def trusted_proxies() -> Networks:
-    """The addresses from which uvicorn believes X-Forwarded-For; `UnreadableInput` if it is all."""
+    """The addresses from which uvicorn trusts X-Forwarded-For; `UnreadableInput` if all are."""
     given = os.environ.get(PROXIES, "127.0.0.1")
     try:
         return [ip_network(name.strip(), strict=False) for name in given.split(",")]
@@ -269,8 +270,8 @@ def trusted_proxies() -> Networks:
         raise UnreadableInput(
             PROXIES,
             f"{given!r} does not name the addresses of proxies",
-            f"with {HEADER_OPTION}, anybody at these addresses can enter as anybody: "
-            "name the proxy's address",
+            f"with {HEADER_OPTION}, anybody at these addresses can log in as any user: name the "
+            "proxy's address",
         ) from error
 
 

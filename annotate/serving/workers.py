@@ -1,4 +1,4 @@
-"""Several processes that answer at one address, with one process that starts and replaces them."""
+"""Several processes that serve one address, and one process that starts and replaces them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from time import monotonic
 from hsfiq.signals import Signals
 
 RESTART_SECONDS = 1.0
-"""The least time between two starts of a worker, so that one that cannot start takes no core."""
+"""The minimum time between two starts of a worker, so that a failing worker uses no core."""
 
 STOP_SECONDS = 30.0
 """How long workers may take to end after a signal; requests are given 2 seconds."""
@@ -27,7 +27,7 @@ logger = getLogger(__name__)
 def supervise(
     work: Callable[[], None], number: int, signals: Signals, ended: Callable[[int], None]
 ) -> None:
-    """Call `work` in so many processes until a signal arrives; start a process that ends again.
+    """Call `work` in `number` processes until a signal arrives; restart a process that ends.
 
     `work` must be picklable. The processes fork from one that has imported the app, which is fast
     and shares memory. `ended` is called with the id of one that has ended.
@@ -40,7 +40,7 @@ def supervise(
             wait([signal_arrived, *(worker.process.sentinel for worker in workers)])
             for index, worker in enumerate(workers):
                 if signals.received is None and not worker.process.is_alive():
-                    logger.warning("a worker ended (%s); another is started", worker.ending())
+                    logger.warning("a worker ended (%s); starting another", worker.ending())
                     ended(worker.pid)
                     if not wait([signal_arrived], worker.seconds_to_restart()):
                         workers[index] = Worker(context.Process(target=work))
@@ -94,10 +94,10 @@ def signalled(signals: Signals) -> Iterator[int]:
 
 @contextmanager
 def terminated_with_parent() -> Iterator[None]:
-    """Within the block, send SIGTERM to this worker when the process that started it ends."""
+    """Within the block, send SIGTERM to this worker when its parent process ends."""
     parent = multiprocessing.parent_process()
     if parent is None:
-        raise RuntimeError("this process is no worker")
+        raise RuntimeError("this process is not a worker")
     parents_end = parent.sentinel
     reader, writer = os.pipe()
 

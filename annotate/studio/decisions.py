@@ -1,4 +1,4 @@
-"""Deciding on people who have finished, and trying rules for leaving people out."""
+"""Decisions on people who have finished, and rules for leaving people out."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ from hsfiq.study.config import config_of
 from hsfiq.study.filters import LIMITS, Limits, described, read_limits
 
 DELAY = timedelta(minutes=10)
-"""Prolific is told about a decision so much later; until then, it can be undone."""
+"""Prolific is notified of a decision after this delay; until then, it can be undone."""
 
 SYMBOLS = {"GBP": "£", "USD": "$", "EUR": "€"}
 
 
 def money(cents: int, currency: str) -> str:
-    """An amount as people write it: `£1.80`, or `1.80 CHF`."""
+    """An amount in the usual notation: `£1.80`, or `1.80 CHF`."""
     amount = f"{Decimal(cents) / 100:,.2f}"
     return f"{SYMBOLS[currency]}{amount}" if currency in SYMBOLS else f"{amount} {currency}".strip()
 
@@ -67,7 +67,7 @@ def study_at(desk: Desk, session: Session) -> Study:
 
 
 def reward_of(session: Session, study: Study) -> tuple[int, str] | None:
-    """Prolific's reward in cents and its currency, as soon as somebody was paid."""
+    """Prolific's reward in cents and its currency, known once somebody has been paid."""
     people = select(Participant.id).where(Participant.study_id == study.id)
     of_study = people.where(Participant.id == Payment.participant_id).exists()  # until one is found
     paid = select(Payment.cents, Payment.currency).where(Payment.kind == "approve", of_study)
@@ -76,7 +76,7 @@ def reward_of(session: Session, study: Study) -> tuple[int, str] | None:
 
 
 def tells_prolific(study: Study) -> bool:
-    """Whether this server tells Prolific about decisions."""
+    """Whether this server notifies Prolific of decisions."""
     try:
         return study.platform_study_id is not None and Access.of_environment() is not None
     except UnreadableInput:  # the token cannot be used
@@ -121,7 +121,7 @@ def decision_of(
 
 
 def payment_job(session: Session, person: Participant) -> Job | None:
-    """The last job that tells Prolific about a person."""
+    """The last job that notifies Prolific of the decision on a person."""
     of_study = select(Job).where(Job.study_id == person.study_id).order_by(Job.id.desc())
     jobs = session.scalars(of_study.where(Job.kind.in_(("pay", f"pay {person.id}"))))
     return next((job for job in jobs if person.name in people_in(job)), None)
@@ -134,7 +134,7 @@ def people_in(job: Job) -> set[str]:
 def add_payment(
     session: Session, desk: Desk, study: Study, people: Collection[Participant], kind: str = "pay"
 ) -> None:
-    """Tell Prolific later about the decisions on those who came from there."""
+    """Notify Prolific later of the decisions on its participants."""
     names = [person.name for person in people if person.source == "prolific"]
     if not names or not tells_prolific(study):
         return
@@ -152,7 +152,7 @@ COUNTS = {"count": True, "out": False, "": None}
 
 
 def decide_on(desk: Desk) -> Said:
-    """Decide on a person, and go on to the next one who waits."""
+    """Decide on a person, and continue with the next person who is waiting."""
     chosen, answers = desk.text("pay"), desk.text("answers")
     if chosen not in ("approve", "bonus", "reject", "ask", "") or answers not in COUNTS:
         raise Refused("choose what to do")
@@ -186,13 +186,13 @@ def decide_on(desk: Desk) -> Said:
 SAID = {
     "approve": "{name} is to be paid.",
     "reject": "{name} is rejected.",
-    "ask": "{name} was asked, and stays to decide.",
+    "ask": "{name} was asked to answer again; the decision is still open.",
     "": "{name}: changed in the results.",
 }
 
 
 def undecide(desk: Desk) -> Said:
-    """Undo a decision, and stop telling Prolific about it."""
+    """Undo a decision, and stop notifying Prolific of it."""
     asked, before = desk.given.get("asked") is True, desk.text("before")
     with desk.database.writing() as session:
         person = by_name(session, study_at(desk, session), desk.text("person"))
@@ -202,12 +202,12 @@ def undecide(desk: Desk) -> Said:
 
 
 def stop_payment(session: Session, job: Job | None, kind: str) -> None:
-    """Stop a job of this kind that waits; `Refused` if it runs, or one of another kind does."""
+    """Stop a waiting job of this kind; `Refused` if a job is running."""
     if job is None:
         return
     session.refresh(job, with_for_update=True)
     if job.state == "running":
-        raise Refused("Prolific is being told about this now")
+        raise Refused("Prolific is being notified of this now")
     if job.state == "waiting" and job.kind == kind:
         ask_to_stop(session, job.id)
 
@@ -217,7 +217,7 @@ def pay_everybody(desk: Desk) -> Said:
     with desk.database.reading() as session:
         people = passed(session, study_at(desk, session))
     if len(people) != desk.number("n"):
-        raise Conflict(f"now {len(people):,} people wait", remedy="look again")
+        raise Conflict(f"the number of waiting people is now {len(people):,}", remedy="look again")
     with desk.database.writing() as session:
         study = study_at(desk, session)
         pay_people(session, study, desk.actor, people, now)
@@ -230,7 +230,7 @@ def unpay_everybody(desk: Desk) -> Said:
     try:
         decided_at = datetime.fromisoformat(desk.text("at")).astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        raise Refused("this is no time of a decision") from error
+        raise Refused("this is not the time of a decision") from error
     with desk.database.writing() as session:
         study = study_at(desk, session)
         jobs = select(Job).where(Job.study_id == study.id, Job.kind == "pay")
@@ -254,15 +254,15 @@ def send_again(desk: Desk) -> Said:
 # Rules for leaving people out.
 
 MOST_ANSWERS = 50_000
-"""Of more answers it is not computed how results would move."""
+"""With more answers, the change in results is not computed."""
 
 
 TRIED: WeakKeyDictionary[Database, tuple[object, dict[str, object]]] = WeakKeyDictionary()
-"""The last rule that was tried, with what it was tried on: the page is fetched again and again."""
+"""A cache of the last rule and its data, because the page is fetched repeatedly."""
 
 
 class Move(NamedTuple):
-    """How the win rate of one system against another moves, with half its interval, in percent."""
+    """The change in a pair's win rate, with half its interval, in percent."""
 
     first: str
     second: str
@@ -271,7 +271,7 @@ class Move(NamedTuple):
 
 
 def limits_in(desk: Desk) -> Limits:
-    """The limits that are ticked in the address."""
+    """The limits that are selected in the address."""
     query = desk.request.query_params
     return read_limits({name: query.get(name, "") for name in LIMITS if f"rule-{name}" in query})
 
@@ -279,7 +279,7 @@ def limits_in(desk: Desk) -> Limits:
 def rule_of(
     desk: Desk, session: Session, study: Study, n_passed: int, reward: tuple[int, str] | None
 ) -> Mapping[str, object]:
-    """The values of `studio_rule.html`, in `tried`; so many people have passed and wait for pay."""
+    """The values of `studio_rule.html`, in `tried`, and the number of people to pay."""
     query = desk.request.query_params
     own = [key for name in LIMITS for key in (name, f"rule-{name}")]
     values: dict[str, object] = {
@@ -306,7 +306,7 @@ def rule_of(
 def preview(
     database: Database, session: Session, study: Study, limits: Limits
 ) -> dict[str, object]:
-    """Whom a rule would leave out, and how results would move; None in `moves` if unknown."""
+    """People whom a rule would leave out, and the change in results; None in `moves` if unknown."""
     sums = [func.sum(getattr(Participant, name)) for name in (*ANSWER_COUNTS, "n_revisions")]
     answers = session.execute(select(*sums).where(Participant.study_id == study.id)).one()
     last_change = session.scalar(select(func.max(StatusChange.id)))
@@ -327,7 +327,7 @@ def preview(
 
 
 def moves_without(session: Session, study: Study, left_out: Collection[int]) -> list[Move]:
-    """How the win rates of all pairs of systems would move without these people."""
+    """The change in the win rates of all pairs of systems without these people."""
     people = wins_of_people(study).join(Participant, Form.participant_id == Participant.id)
     rows = session.execute(people.where(Participant.status != "excluded"))
     moves = []
@@ -338,9 +338,9 @@ def moves_without(session: Session, study: Study, left_out: Collection[int]) -> 
 
 
 def rate(own: Sequence[tuple[float, int]]) -> tuple[float, float]:
-    """A win rate and half its interval over people, in percent, from what each has won of how many.
+    """A win rate and half its interval over people, in percent, from each person's wins and total.
 
-    NaN is what is not known.
+    Unknown values are NaN.
     """
     from hsfiq.analysis.resampling.intervals import rate_of_clusters  # noqa: PLC0415
 
@@ -349,12 +349,14 @@ def rate(own: Sequence[tuple[float, int]]) -> tuple[float, float]:
 
 
 def apply(desk: Desk) -> Said:
-    """Leave out whom the rule in the address leaves out."""
+    """Leave out the people selected by the rule in the address."""
     limits = limits_in(desk)
     with desk.database.reading() as session:
         people = left_out_by(session, study_at(desk, session), limits)
     if len(people) != desk.number("n"):
-        raise Conflict(f"now {len(people):,} people are left out", remedy="look again")
+        raise Conflict(
+            f"the number of people to leave out is now {len(people):,}", remedy="look again"
+        )
     with desk.database.writing() as session:
         names = apply_rule(session, study_at(desk, session), limits, people, desk.actor)
     said = desk.n("{n} person is left out.", "{n} people are left out.", len(names))

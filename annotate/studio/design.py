@@ -1,4 +1,4 @@
-"""The step "Design": how many people and questions, their cost, and how precise the answer is."""
+"""The step "Design": the numbers of people and questions, the cost and the precision."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Curve = Sequence[tuple[int, float]]
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The minutes, the cost and the precision; `planned` is None if nobody knows the last."""
+    """The minutes, the cost and the precision; `planned` is None if the precision is unknown."""
 
     budget: Budget
     size: StudySize
@@ -50,7 +50,7 @@ class Figures:
 
 
 def figures_of(setup: Setup) -> Figures | None:
-    """None as long as nothing can be asked."""
+    """None while no question can be asked."""
     asked, budget = setup.draft.asked, budget_in(setup)
     if not budget.participants:
         return None
@@ -76,7 +76,7 @@ def budget_in(setup: Setup) -> Budget:
 def precision(size: StudySize, *, follows: bool) -> tuple[Planned | None, Curve]:
     """The precision of each pair, also with other numbers of people.
 
-    If it `follows`, the more people there are, the more judge each query.
+    If it `follows`, more people judge each query when there are more people.
     """
     try:
         from hsfiq.analysis import power  # noqa: PLC0415
@@ -95,7 +95,7 @@ def precision(size: StudySize, *, follows: bool) -> tuple[Planned | None, Curve]
 
 
 def problem_of(setup: Setup) -> str:
-    """The first thing that is wrong on this page; "" if nothing is."""
+    """The first error on this page; "" if there is none."""
     plan, systems = setup.config.analysis, setup.draft.asked.systems
     if plan.question == "systems" and systems:
         for name in plan.pair:
@@ -119,7 +119,7 @@ CURRENCIES = {"EUR": "€", "GBP": "£", "USD": "$", "CHF": "CHF ", "KRW": "₩"
 
 
 def paid(amount: float, currency: str) -> str:
-    """An amount as people write it, such as £86.40."""
+    """An amount in the usual notation, such as £86.40."""
     digits = 0 if currency in ("KRW", "JPY") else 2
     return f"{CURRENCIES.get(currency, f'{currency} ')}{amount:,.{digits}f}"
 
@@ -151,9 +151,9 @@ def view(setup: Setup) -> Mapping[str, object]:
 
 
 def resize(setup: Setup) -> None:
-    """Set how many people there are, how many questions each gets, or how many judge a query.
+    """Set the number of people, of questions per person, or of people per query.
 
-    The last follows from the others as long as it is not set.
+    The last follows from the first two unless it is set.
     """
     key: str = setup.desk.text("field")
     value: Any = typed(setup.desk.given.get("value"), "int")
@@ -198,7 +198,7 @@ def pay(setup: Setup) -> None:
 
 
 def check(setup: Setup) -> None:
-    """Ask a sort of attention check once in each part, or never."""
+    """Ask an attention check of one kind once in each part, or never."""
     key, value = setup.desk.text("field"), setup.desk.given.get("value")
     if key not in ("checks.gold", "checks.repeated") or not isinstance(value, bool):
         raise Refused(f"there is no {key} to change")
@@ -206,7 +206,7 @@ def check(setup: Setup) -> None:
 
 
 def leave_out_gold(setup: Setup) -> Said:
-    """Ask no question with an obvious answer; nobody can fail checks if none are left."""
+    """Ask no question with an obvious answer; without checks, nobody can fail them."""
 
     def change(content: Content) -> Content:
         gone = () if content.value("checks.repeated", 0) else ("checks.on_failure", MOST_WRONG)
@@ -217,7 +217,7 @@ def leave_out_gold(setup: Setup) -> Said:
 
 
 def rule(setup: Setup) -> None:
-    """What happens to people who fail; without a number, one wrong answer is accepted."""
+    """Set the consequence of failed checks; without a number, one wrong answer is accepted."""
     value, most = setup.desk.text("value"), setup.value(MOST_WRONG, 1)
     given = {"checks.on_failure": value, MOST_WRONG: 1 if most == -1 else most}
     values = dict.fromkeys(given) if value == "none" else given
@@ -225,7 +225,7 @@ def rule(setup: Setup) -> None:
 
 
 def decide(setup: Setup) -> None:
-    """Change a key of `[analysis]`; what follows by itself becomes fixed then."""
+    """Change a key of `[analysis]`; values that followed from others become explicit."""
     desk = setup.desk
     key, value = desk.text("field"), typed(desk.given.get("value"), desk.text("type", "text"))
     plan: dict[str, Any] | None = {**setup.value(PLAN, {}), key: value}

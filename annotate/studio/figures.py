@@ -1,4 +1,4 @@
-"""The part "Figures" of the page Watch: what a study's answers say while people answer."""
+"""The part "Figures" of the page Watch: figures of a study's answers while people answer."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Translate(Protocol):
 
 
 def with_commas(t: Translate) -> Translate:
-    """The same texts; whole numbers in them have a comma before each thousand."""
+    """The same texts; whole numbers have a comma as thousands separator."""
 
     def translated(text: str, /, **values: object) -> str:
         numbers = {name: f"{n:,}" for name, n in values.items() if isinstance(n, int)}
@@ -107,12 +107,12 @@ class Card:
 
 KEPT_SECONDS = 10.0
 PAUSE = 4
-"""What took long is computed again after a pause of so many times as long, at the earliest."""
+"""The pause before a repeated computation, as a multiple of its duration."""
 
 
 @dataclass(slots=True)
 class Kept(Generic[T]):
-    """What was computed last; it is computed again when it is `due`."""
+    """The last result; it is computed again when it is `due`."""
 
     lock: Lock = field(default_factory=Lock)
     value: T | None = None
@@ -130,7 +130,7 @@ KEPT: WeakKeyDictionary[Database, dict[Hashable, Kept[list[Card]]]] = WeakKeyDic
 
 
 def figures_view(desk: Desk, session: Session, study: Study) -> Mapping[str, object]:
-    """What the template needs; there are no cards unless the address asks for them."""
+    """The values of the template; without cards unless the address requests them."""
     values: dict[str, object] = {"kind": KINDS[study.kind], "cards": None}
     if desk.request.query_params.get("figures") != "1":
         return values
@@ -146,7 +146,7 @@ def figures_view(desk: Desk, session: Session, study: Study) -> Mapping[str, obj
 def cards_of(
     t: Translate, session: Session, study: Study, images: ImageStore, now: datetime
 ) -> list[Card]:
-    """All cards; of a study with very many answers, most are of the people seen last.
+    """All cards; with very many answers, most cover only the most recent people.
 
     Scores, sides and times are without the answers to checks, and without those of people who are
     left out.
@@ -183,18 +183,21 @@ def cards_of(
 # Cards of every kind of study.
 
 LISTED = 6
-"""How many ids are listed; of the others only the number is given."""
+"""The number of listed ids; further ids are only counted."""
 
 
 def images_card(
     t: Translate, progress: StudyProgress, judgements: Sequence[AnswerRow], seen_last: Sequence[int]
 ) -> Card:
-    """Whether people saw every image; `seen_last` says whose answers the other cards are of."""
+    """Whether people saw every image; `seen_last` are the people covered by the other cards."""
     painted, total = progress.images_painted, progress.answered - progress.skipped
     unknown = {"n": progress.images_not_painted, "unknown": progress.images_unknown}
     lines = [
         t("In {n} of {total} answers, every image was shown.", n=painted, total=total),
-        t("In {n} answers not every image was shown; of {unknown} it is not known.", **unknown),
+        t(
+            "In {n} answers not every image was shown; for {unknown} answers this is unknown.",
+            **unknown,
+        ),
     ]
     skipped = [answer.question_id for answer in judgements if answer.skipped]
     if skipped:
@@ -202,7 +205,7 @@ def images_card(
         named = ", ".join(skipped[:LISTED]) + (f" (+{more:,})" if more > 0 else "")
         lines.append(t("Skipped because an image was missing: {names}", names=named))
     if seen_last:
-        many = "There are many answers: most figures are of the {n} people seen last, of {total}."
+        many = "There are many answers: most figures cover the {n} most recent people, of {total}."
         lines.append(t(many, n=seen_last[0], total=seen_last[1]))
     return Card(t("Images"), notes=tuple(lines))
 
@@ -242,7 +245,7 @@ def checks_card(t: Translate, checks: Sequence[CheckResult]) -> Card:
         plot = plots.split_bar([("passed", passed), ("failed", failed)], note)
         lines.append(Line("", note, plot))
     if not lines:
-        return Card(t("Checks"), empty=t("No check was answered yet"))
+        return Card(t("Checks"), empty=t("No check has been answered yet"))
     legend = (("passed", t("passed")), ("failed", t("failed")))
     notes = [t("Sums are asked until they are right, so they do not count as failed.")]
     has_sums = any(check.kind == "arithmetic" for check in checks)
@@ -307,7 +310,7 @@ def agreement_card(t: Translate, answers: tuple[AnswerRow, ...]) -> Card:
         label: {"alpha": Estimate(each.alpha, each.n_units, each.ci, each.reason)}
         for label, each in of_both.items()
     }
-    method = t("Only what at least two people have judged; n counts sets and pairs of sets.")
+    method = t("Only sets that at least two people have judged; n counts sets and pairs of sets.")
     if agreements.n_identical:
         n = agreements.n_identical
         method += " " + t("Preferences: without {n} answers about identical sets.", n=n)
@@ -322,7 +325,7 @@ WIDTHS = (1, 2, 5, 10, 20, 30, 60, 120, 300)
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """How long questions took: bins of `width` seconds, the last for all that took longer."""
+    """Durations of questions in bins of `width` seconds; the last bin has all longer ones."""
 
     width: int
     counts: tuple[int, ...]
@@ -342,7 +345,7 @@ def times_of(answers: Sequence[AnswerRow]) -> Times:
 
 
 def scores_of(answers: Sequence[AnswerRow], points: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """How often each score of the scale was given to set 1, and to set 2."""
+    """The number of times each score was given to set 1, and to set 2."""
     scale = range(LOWEST_SCORE, points + 1)
     first = Counter(answer.scores[0] for answer in answers if answer.scores)
     second = Counter(answer.scores[1] for answer in answers if answer.scores)
@@ -370,7 +373,7 @@ class Agreements(NamedTuple):
 
 @lru_cache(maxsize=8)
 def agreements_of(answers: tuple[AnswerRow, ...]) -> Agreements:
-    """The agreement that `hsfiq analyze --details` prints for a release of these answers.
+    """The agreement, as printed by `hsfiq analyze --details` for a release of these answers.
 
     Checks are excluded: their pairs are repeated or planted. The result for the same answers is
     cached, so the bootstrap does not run again until somebody answers.
@@ -471,7 +474,7 @@ def label_of(table: Figures, row: str, column: str) -> str:
 def line_of(
     t: Translate, label: str, estimate: Estimate, ticks: Sequence[float], mark: float | None
 ) -> Line:
-    """A figure with its interval, or why it is undefined."""
+    """A figure with its interval, or the reason why it is undefined."""
     if isnan(estimate.value):
         return Line("", f"{label}: {t('undefined')}; {estimate.reason}", Markup(""))
     ci = estimate.ci
@@ -502,7 +505,7 @@ def ticks_of(table: Figures, config: StudyConfig) -> Sequence[float]:
 
 
 def values_in(table: Figures) -> list[float]:
-    """The figures of a table and the ends of their intervals, as far as they are defined."""
+    """The defined figures of a table and the defined ends of their intervals."""
     estimates = [estimate for row in table.rows.values() for estimate in row.values()]
     values = [estimate.value for estimate in estimates]
     values += [end for e in estimates if e.ci is not None for end in (e.ci.low, e.ci.high)]
@@ -515,7 +518,7 @@ RESAMPLES = 1000
 
 
 def kind_figures(session: Session, study: Study) -> list[Figures]:
-    """The figures of a release of the study as it is now; none without any answer."""
+    """The figures of a release of the study's current answers; none without any answer."""
     from hsfiq.analysis.analyze import load_kind_inputs  # noqa: PLC0415 (the extra may be absent)
     from hsfiq.analysis.kinds import STATISTICS  # noqa: PLC0415 (as above)
 
@@ -536,10 +539,10 @@ def kind_figures(session: Session, study: Study) -> list[Figures]:
 # How the live retrievers of a study answer: how fast, and how often not.
 
 LATE = (
-    "Late: the list came more than {n} seconds after the text, as when the retriever was down and "
-    "asked again. Missing: it has not come for longer than that."
+    "Late: the list arrived more than {n} seconds after the text, for example because the "
+    "retriever was down and was asked again. Missing: it has not arrived within that time."
 )
-MEDIAN = "Median and 95th percentile of how long the retriever took for the lists that came."
+MEDIAN = "Median and 95th percentile of the retriever's response times, for the lists that arrived."
 OF_ARENAS = (
     "The lists of a turn are stored together, so a late or missing one counts for both systems."
 )
@@ -547,9 +550,9 @@ OF_ARENAS = (
 
 @dataclass(slots=True)
 class Answers:
-    """What one retriever answered.
+    """The answers of one retriever.
 
-    `missing` counts the turns whose list should be there by now.
+    `missing` counts the turns whose list is overdue.
     """
 
     seconds: list[float] = field(default_factory=list)
@@ -557,7 +560,7 @@ class Answers:
     missing: int = 0
 
     def add(self, asked_at: datetime, listed: SearchList | None, now: datetime) -> None:
-        """Count a turn; None is a list that has not come."""
+        """Count a turn; None is a list that has not arrived."""
         is_late = (listed.listed_at if listed else now) - asked_at > timedelta(seconds=TURN_TIMEOUT)
         if listed is None:
             self.missing += is_late
@@ -566,7 +569,7 @@ class Answers:
             self.late += is_late
 
     def within(self, share: float) -> float:
-        """The time within which this share of the lists came."""
+        """The time within which this share of the lists arrived."""
         return sorted(self.seconds)[ceil(share * len(self.seconds)) - 1]
 
 
@@ -614,7 +617,7 @@ def retriever_line(t: Translate, name: str, answers: Answers) -> Line:
 # Preferences between systems, with their confidence sequences.
 
 MOST_CHARTS, MOST_LINES = 2, 6
-"""With up to so many pairs of systems each has a chart over time; so many pairs have a line."""
+"""Up to this number of pairs of systems, each has a chart over time; more pairs have a line."""
 MOST_STEPS = 100
 HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 110, 30, 12, 8, 18
 
@@ -622,14 +625,14 @@ Shares = tuple[tuple[SystemPair, tuple[tuple[float, int], ...]], ...]
 
 
 def preferences_card(t: Translate, session: Session, study: Study) -> Card:
-    """The rate of every two systems that the study compares, which may be watched and acted on."""
+    """The rates of all pairs of systems, which remain valid while they are watched and acted on."""
     name = t("Preference between systems")
     if not may_compare_systems(session, study):
         command = f"hsfiq study status --study {study.name}"
         return Card(name, empty=t("Too many answers: run {command}", command=command))
     shares = win_shares(session, study)
     if not shares.by_pair:
-        return Card(name, empty=t("The sets name no two systems"))
+        return Card(name, empty=t("The sets do not name two systems"))
     by_pair = tuple((pair, tuple(own)) for pair, own in shares.by_pair.items())
     watched = watched_preferences(by_pair, shares.n_earlier)
     if shares.n_finished == 0:
@@ -702,8 +705,8 @@ def band(t: Translate, watched: WatchedPreference, name: str) -> Markup:
 
 IMAGES_LISTED = 20
 CHANGED = (
-    "These files are not shown, because they have other bytes than when their digests were "
-    "recorded. Restore them, or run {command}, with --accept to show them as they are now."
+    "These files are not shown, because their content has changed since their digests were "
+    "recorded. Restore them, or run {command}, with --accept to show the new content."
 )
 
 

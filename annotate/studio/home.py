@@ -148,7 +148,7 @@ def view(desk: Desk) -> Mapping[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """What an owner wants to know of the server."""
+    """Information about the server for owners."""
 
     address: str
     is_local: bool
@@ -184,7 +184,7 @@ def new_study(desk: Desk) -> Said:
 
 
 def open_file(desk: Desk) -> Said:
-    """A draft with the tables of a study.toml; its dataset has to be in the database."""
+    """A draft with the tables of a study.toml; its dataset must be in the database."""
     text, once = desk.text("file"), desk.text("once")
     try:
         tables = tomllib.loads(text)
@@ -194,7 +194,7 @@ def open_file(desk: Desk) -> Said:
         content = stated(Content(config=tables))
         name = str(content.value("study.name"))
         if find_study(session, name) is not None:
-            raise Refused(f"there is a study {name} already", remedy="change study.name")
+            raise Refused(f"a study {name} already exists", remedy="change study.name")
         dataset = str(content.value("queries.dataset", "fashioniq"))
         if session.scalar(select(Dataset.id).where(Dataset.name == dataset)) is not None:
             content = content.model_copy(update={"dataset": dataset})
@@ -268,7 +268,7 @@ def add_home(app: FastAPI, studio: Studio) -> None:
 
     @app.get(f"{OWNER}/study/{{study_id}}/setup")
     def setup(request: Request, study_id: int, step: str = "") -> Response:
-        """A step of a study, or else its first one that can change; there may be no draft yet."""
+        """A step of a study, or else its first step that can change; there may be no draft yet."""
         desk = desk_of(studio, request, Permission.MANAGE)
         with desk.database.writing() as session:
             study = session.get(Study, study_id) if abs(study_id) < 2**31 else None

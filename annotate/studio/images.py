@@ -1,4 +1,4 @@
-"""The step "Images and queries": uploads, the table of queries and its wrong rows."""
+"""The step "Images and queries": uploads, the table of queries and its invalid rows."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from hsfiq.uploads import (
 logger = getLogger(__name__)
 
 MOST_ROWS, MOST_IMAGES, EXAMPLES = 50, 40, 3
-"""How many wrong rows, images and queries are shown."""
+"""The numbers of invalid rows, images and queries that are shown."""
 
 
 def summary(setup: Setup) -> Summary:
@@ -91,7 +91,7 @@ def view(setup: Setup) -> Mapping[str, object]:
 
 
 def uploading(setup: Setup) -> dict[str, object]:
-    """What `studio_upload.html` shows; files that are complete are put in place.
+    """The values of `studio_upload.html`; complete files are put in place.
 
     The page `is_behind` if the draft has changed since it was read: a file that was put in place
     meanwhile is no upload any more, and not in the draft as it was read.
@@ -114,7 +114,7 @@ def uploading(setup: Setup) -> dict[str, object]:
 
 
 def filled(table: QueryTable) -> Mapping[str, int]:
-    """How many rows have each of our columns."""
+    """The number of rows with each of the app's columns."""
     return {ours: sum(ours in row.value for row in table.rows) for ours in COLUMNS}
 
 
@@ -140,7 +140,7 @@ def number_of(request: Request, name: str) -> int:
 
 
 class LookRow(NamedTuple):
-    """A row as it is in the file, with what is wrong with it and what replaces that."""
+    """A row of the file, with its errors and their replacements."""
 
     number: str
     cells: Mapping[str, Any]
@@ -150,7 +150,7 @@ class LookRow(NamedTuple):
 
 
 def rows_to_look_at(setup: Setup, table: QueryTable) -> Sequence[LookRow]:
-    """At most so many; undecided rows come first, in the order of the file."""
+    """The rows to repair, up to a maximum: undecided rows first, in the order of the file."""
     repairs = setup.draft.content.repairs
     rows = {row_number(row.where): row.value for row in table.rows}
     found = {row_number(row.row.where): row for row in table.found if isinstance(row, WrongRow)}
@@ -176,7 +176,7 @@ def ids_of(setup: Setup, table: QueryTable) -> set[str]:
 
 
 def free_id(value: str, taken: set[str]) -> str:
-    """An id like another one that no row has: q21 for q20."""
+    """An unused id similar to another id: q21 for q20."""
     stem = value.strip().rstrip("0123456789")[:40] or "q"
     digits = value.strip()[len(stem) :][-9:] or "0"
     numbers = range(int(digits) + 1, int(digits) + len(taken) + 2)
@@ -200,7 +200,7 @@ def leave_all(setup: Setup) -> Said:
 
 
 def restore(setup: Setup) -> None:
-    """Show a row again as it is in the file."""
+    """Restore the row of the file."""
     row = setup.desk.text("row")
 
     def without(content: Content) -> Content:
@@ -234,7 +234,7 @@ def remove(setup: Setup) -> Said:
 
 
 def forget(setup: Setup) -> None:
-    """Delete what has arrived of a file."""
+    """Delete the part of a file that has arrived."""
     for upload in uploads_of(setup.draft.folder):
         if upload.sent.key == setup.desk.text("key") and not upload.is_complete:
             upload.forget()
@@ -317,7 +317,7 @@ def add_uploads(app: FastAPI, studio: Studio) -> None:
 
 
 def csv_lines(setup: Setup) -> Iterator[str]:
-    """The wrong rows, with the file's own names of columns."""
+    """The invalid rows, with the file's own column names."""
     table = setup.material.table
     columns = {} if table is None else {"query_id": "query_id", **table.columns}
     cells = [["row", *columns.values(), "what is wrong"]]
@@ -336,14 +336,14 @@ PATIENCE = 2.0
 
 
 def settle(setup: Setup, upload: Upload, patience: float = PATIENCE) -> None:
-    """Put a complete file in place in a thread, which goes on after the request."""
+    """Put a complete file in place in a thread, which continues after the request."""
 
     def work() -> None:
         lower_priority()
         try:
             finish(setup.desk.database, setup.draft.token, setup.desk.actor, upload)
         except (HsfiqError, SQLAlchemyError, OSError):
-            logger.exception("an upload is not in its place; the next visit tries again")
+            logger.exception("an upload could not be put in place; the next visit tries again")
 
     thread = Thread(target=work, name="upload", daemon=True)
     thread.start()

@@ -1,4 +1,4 @@
-"""The step "Rehearse and launch": trying the study, what is missing, and opening it."""
+"""The step "Rehearse and launch": rehearsals, missing items, and the opening of the study."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from hsfiq.jobs import FOLDER, add_job, ask_to_stop, job_folder, jobs_of, progre
 from hsfiq.study.config_file import enclosing
 
 TAKE_BACK = timedelta(seconds=10)
-"""How long opening a study can be taken back."""
+"""The time in which the opening of a study can be cancelled."""
 
 REHEARSAL, LAUNCH = "rehearsal", "launch"
 
 
 class Check(NamedTuple):
-    """A line of the list of what is missing: `bad` blocks the launch, `warn` does not.
+    """A line of the list of checks: `bad` blocks the launch, `warn` does not.
 
-    `place` is the step, with the field in it, where it is repaired; `act` repairs it at once.
+    `place` is the step and field in which it can be repaired; `act` repairs it immediately.
     """
 
     state: State
@@ -42,7 +42,7 @@ class Check(NamedTuple):
 
 
 def checks_of(setup: Setup, others: Sequence[Step]) -> list[Check]:
-    """What is missing, what to look at, and what is ready."""
+    """Missing items, warnings, and completed items."""
     t, checks = setup.desk.t, []
     for step in others:
         text, state = step.summary(setup)
@@ -62,7 +62,7 @@ def checks_of(setup: Setup, others: Sequence[Step]) -> list[Check]:
 
 
 def trial_checks(setup: Setup) -> Iterator[Check]:
-    """What drawing the study would say."""
+    """The messages from drawing the study."""
     desk, t = setup.desk, setup.desk.t
     with desk.database.reading() as session:
         namesake = find_study(session, setup.draft.name)
@@ -81,15 +81,18 @@ def trial_checks(setup: Setup) -> Iterator[Check]:
         )
         yield Check("good", text, "", "design")
         if budget.capacity.warnings():
-            uneven = t("Not all people get equally many questions, so equal pay is more for some.")
+            uneven = t(
+                "Not all people get the same number of questions, so equal pay means a higher rate "
+                "for some."
+            )
             yield Check("warn", uneven, "", "design")
 
 
 def problem_check(setup: Setup, trial: Trial) -> Check:
-    """Why the study cannot be drawn, in words, and where that is repaired."""
+    """The reason why the study cannot be drawn, and the place to repair it."""
     t = setup.desk.t
     texts = {
-        GOLD: t("There is too little for a question with an obvious answer."),
+        GOLD: t("There is not enough data for a question with an obvious answer."),
         PEOPLE: t("There are too few questions for so many people."),
         "recruitment.quotas": t("A quota does not fit the questions and people."),
         "queries.sample": t("Fewer queries are left than the study asks about."),
@@ -151,10 +154,10 @@ def rehearse(setup: Setup) -> Said:
 
 
 def open_study(setup: Setup, others: Sequence[Step]) -> Said:
-    """Open the study in ten seconds, unless that is taken back."""
+    """Open the study in ten seconds, unless this is cancelled."""
     desk, draft = setup.desk, setup.draft
     if setup.is_fixed:
-        raise Refused("the study has been opened already")
+        raise Refused("the study has already been opened")
     missing = [check for check in checks_of(setup, others) if check.state == "bad"]
     if missing:
         raise Refused(f"something is missing: {missing[0].text}")
@@ -173,14 +176,14 @@ def stop(setup: Setup) -> Said:
             raise Refused("there is no such job")
         ask_to_stop(session, job.id)
     is_launch = job.kind == LAUNCH
-    return Said(desk.t("Taken back: the study is not opened.") if is_launch else desk.t("Stopped."))
+    return Said(desk.t("Cancelled: the study is not opened.") if is_launch else desk.t("Stopped."))
 
 
 ACTS = {"rehearse": rehearse, "stop": stop, "leave-out-gold": leave_out_gold}
 
 
 def step_after(others: Sequence[Step]) -> Step:
-    """The step; `others` are those before it, whose summaries its list has."""
+    """The step; `others` are the earlier steps, whose summaries are in its list."""
     return Step(
         "launch",
         "Rehearse and launch",

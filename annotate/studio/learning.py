@@ -1,4 +1,4 @@
-"""Jobs as pages show them, and jobs that score a release with a scorer and retrain it."""
+"""Jobs on pages, and jobs that score a release with a scorer and retrain the scorer."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ MOST_LOG = 6_000
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """A job; `result` is what its commands said last, or the headline of the report they made."""
+    """A job; `result` is the last output of its commands, or the headline of their report."""
 
     job: Job
     progress: Progress
@@ -60,7 +60,7 @@ class JobView:
 
     @property
     def is_news(self) -> bool:
-        """Whether it has not ended well, or only a short time ago."""
+        """Whether it has not succeeded, or ended only a short time ago."""
         ended = self.job.ended_at
         return self.job.state != "done" or ended is None or datetime.now(UTC) - ended < NEWS
 
@@ -78,14 +78,14 @@ def jobs_view(
 
 
 def view_of(session: Session, desk: Desk, job: Job) -> JobView:
-    """A job; what it found of systems is left out while results by system are hidden."""
+    """A job, without its results by system while they are hidden."""
     folder = job_folder(desk.database, job.id)
     study = None if job.study_id is None else session.get(Study, job.study_id)
     is_shown, is_done = study is None or not hides_results(session, study), job.state == "done"
     first = first_words(folder / REPORT) if is_shown and is_done else None
     result = job.result or "" if is_shown or not is_done else ""
     if is_done and job.kind == RELEASE:
-        result = desk.t("It is made, and every file is as listed.")
+        result = desk.t("The release is complete, and every file matches its digest.")
     here = f"{uploads_home(desk.database).resolve()}/"  # is of no use to readers of pages
     return JobView(
         job,
@@ -97,7 +97,7 @@ def view_of(session: Session, desk: Desk, job: Job) -> JobView:
 
 
 def first_words(report: Path) -> Mapping[str, Any] | None:
-    """What a report says first; None if it is not there."""
+    """The first words of a report; None if there is no report."""
     try:
         found = json.loads((report / "first.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -117,7 +117,9 @@ def stop(desk: Desk) -> Said:
     with desk.database.writing() as session:
         require_own(session, desk)
         ask_to_stop(session, desk.number("job"))
-    return Said(desk.t("It stops."), undo={"act": "try_again", "job": desk.number("job")})
+    return Said(
+        desk.t("The job is stopping."), undo={"act": "try_again", "job": desk.number("job")}
+    )
 
 
 def again(desk: Desk) -> None:
@@ -127,10 +129,10 @@ def again(desk: Desk) -> None:
 
 
 def require_own(session: Session, desk: Desk) -> None:
-    """Only owners stop and repeat what others have started."""
+    """Only owners stop and repeat other people's jobs."""
     job = session.get(Job, desk.number("job"))
     if job is None or (job.created_by != desk.user.name and not desk.may("manage")):
-        raise Refused("this job is somebody else's, or it is no longer there")
+        raise Refused("this job belongs to another person or no longer exists")
 
 
 JOB_ACTS: Mapping[str, Act] = {"stop": stop, "try_again": again}
@@ -139,25 +141,25 @@ JOB_ACTS: Mapping[str, Act] = {"stop": stop, "try_again": again}
 
 
 def checkpoints(session: Session, desk: Desk) -> list[tuple[str, str]]:
-    """The folders of checkpoints that earlier jobs have made, with what these jobs were about."""
+    """The folders of checkpoints made by earlier jobs, with the descriptions of these jobs."""
     jobs = session.scalars(select(Job).where(Job.kind == TRAIN).order_by(Job.id.desc())).all()
     runs = [(job_folder(desk.database, job.id).resolve() / "run", job.about) for job in jobs]
     return [(str(run), about) for run, about in runs if has_checkpoint(run)]
 
 
 def has_checkpoint(folder: Path) -> bool:
-    """Retraining keeps only the last one."""
+    """Retraining keeps only the last checkpoint."""
     return any((folder / name).is_file() for name in ("best.json", "last.json"))
 
 
 def can_learn_from(study: Study, release: MadeRelease) -> bool:
-    """Whether it has people's preferences; of pairs, the release of scores has none."""
+    """Whether it has people's preferences; for pairs, the release of scores has none."""
     kind = KINDS[study.kind]
     return kind.has_preferences and release.manifest["kind"] == kind.releases[-1].name
 
 
 def learn(desk: Desk) -> Said:
-    """Ask whether a scorer agrees with a release, or retrain it on that and compare with before."""
+    """Test whether a scorer agrees with a release, or retrain it on the release and compare."""
     is_retrained = bool(desk.text("further"))
     kind, about = (
         (TRAIN, "Train further and compare: {release}")
@@ -170,7 +172,7 @@ def learn(desk: Desk) -> Said:
         if not can_learn_from(study, release):
             raise Refused("this release has no preferences")
         if is_retrained and "split" not in release.manifest:
-            raise Refused("this release holds nothing out", remedy="make one that does")
+            raise Refused("this release has no held-out part", remedy="make a release with one")
         checkpoint = chosen_checkpoint(desk)
         root = session.scalar(
             select(Dataset.image_root).where(Dataset.name == config_of(study).queries.dataset)
@@ -179,13 +181,13 @@ def learn(desk: Desk) -> Said:
         commands = [*commands_of(str(release.folder), checkpoint, images, is_retrained)]
         line = desk.t(about, release=release.title)
         add_job(session, desk.actor, kind, line, commands, study_id=study.id)
-    return Said(desk.t("It begins as soon as no other job runs."))
+    return Said(desk.t("It starts as soon as no other job is running."))
 
 
 def commands_of(
     release: str, checkpoint: str, images: Sequence[str], is_retrained: bool
 ) -> Iterator[list[str]]:
-    """A retrained scorer is compared with before on what the release holds out."""
+    """A retrained scorer is compared with the earlier one on the held-out part of the release."""
     run, scorers = f"{FOLDER}/run", {"scorer": checkpoint}
     if is_retrained:
         options = ["--release", release, "--checkpoint", checkpoint, "--out", run]
@@ -199,10 +201,10 @@ def commands_of(
 
 
 def chosen_checkpoint(desk: Desk) -> str:
-    """The folder that was entered, or else the one that was chosen."""
+    """The entered folder, or else the chosen one."""
     path = Path(desk.text("folder").strip() or desk.text("checkpoint"))
     if not path.is_absolute() or not has_checkpoint(path):
-        raise Refused("no checkpoint is in this folder", remedy="name a folder of hsfiq train")
+        raise Refused("this folder has no checkpoint", remedy="name a folder of hsfiq train")
     return str(path)
 
 

@@ -1,4 +1,4 @@
-"""The step "People and consent": how people come, what they agree to, what they read at the end."""
+"""The step "People and consent": recruitment, consent, and the texts at the end."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from hsfiq.study.languages import leaves, worded_texts
 from hsfiq.study.recruiting import Mode, panel_link, panel_of
 
 REQUIRED = ("institution", "contact", "ethics")
-"""What the standard consent names; the launch needs it."""
+"""The data that the standard consent names; the launch needs them."""
 
 
 def missing_in_consent(setup: Setup) -> list[str]:
-    """Nothing if the owner has written the whole text."""
+    """Empty if the owner has written the whole text."""
     study = setup.config.study
     return [] if study.consent else [name for name in REQUIRED if not getattr(study, name)]
 
@@ -70,11 +70,11 @@ def names_of_modes(setup: Setup) -> Mapping[str, str]:
 # What people read before they agree.
 
 GAP = "GAPINTHECONSENT"
-"""Stands in the rendered text for what is missing."""
+"""A placeholder for missing data in the rendered text."""
 
 
 def consent_of(setup: Setup, language: str) -> Sequence[Markup]:
-    """The consent as participants read it; what is missing is between its parts."""
+    """The consent in its final form; missing data are between its parts."""
     config = setup.config
     gaps: dict[str, Any] = dict.fromkeys(missing_in_consent(setup), GAP)
     config = replace(config, study=replace(config.study, **gaps))
@@ -106,7 +106,7 @@ def end_texts(setup: Setup, language: str) -> list[tuple[str, str, str]]:
 
 
 def links_of(setup: Setup) -> Mapping[str, object]:
-    """Where people begin, the invitations that wait, and how many more people there could be."""
+    """The entry address, the unused invitations, and the number of further people."""
     name = setup.draft.study
     if name is None:
         return {"address": "", "places": None, "extensions": [], "drafted": ""}
@@ -123,7 +123,7 @@ def links_of(setup: Setup) -> Mapping[str, object]:
 
 
 def extensions_for(setup: Setup, times: Sequence[int]) -> list[tuple[int, int, float]]:
-    """How many people could judge each query, with how many more that takes, and their pay."""
+    """The possible numbers of people per query, with the required places and their cost."""
     pay, design = setup.draft.content.pay, setup.config.design
     hours = budget_in(setup).duration.minutes / 60
     rows = []
@@ -135,12 +135,12 @@ def extensions_for(setup: Setup, times: Sequence[int]) -> list[tuple[int, int, f
 
 
 def access(setup: Setup) -> str:
-    """What is wrong with the access to Prolific's API; "" if nothing is."""
+    """The fault of the access to Prolific's API; "" if there is none."""
     try:
         missing = Access.of_environment() is None
     except HsfiqError as error:
         return str(error)
-    return setup.desk.t("The server has no token of Prolific.") if missing else ""
+    return setup.desk.t("The server has no Prolific token.") if missing else ""
 
 
 def view(setup: Setup) -> Mapping[str, object]:
@@ -210,21 +210,21 @@ def draft_on_prolific(setup: Setup) -> Said:
     if name is None or pay is None:
         raise Refused("draw the study and choose the pay first")
     if is_local(root):
-        raise Refused(f"{root} is this machine only, where nobody from Prolific could begin")
+        raise Refused(f"{root} is reachable only on this machine, not for people from Prolific")
     with Prolific(Access.required()) as client:
         at = Counterpart(desk.database, client, name, desk.actor)
         with desk.database.reading() as session:
             study, per_hour = study_called(session, name), Decimal(f"{pay.per_hour:g}")
             wanted = draft_of(session, study, root, per_hour, desk.text("description").strip())
         made = make_draft(at, wanted)
-    return Said(desk.t("It is on Prolific as {id}: choose there who may take part.", id=made.id))
+    return Said(desk.t("Its id on Prolific is {id}: choose there who may take part.", id=made.id))
 
 
 def extend(setup: Setup) -> Said:
-    """Add places until so many people judge each query."""
+    """Add places until the chosen number of people judges each query."""
     desk, wanted, name = setup.desk, setup.desk.number("annotators"), setup.draft.study
     if not setup.is_fixed or not 0 < wanted <= 1_000:
-        raise Refused(desk.t("There are no such places to add."))
+        raise Refused(desk.t("These places cannot be added."))
     added = extend_while_running(
         desk.database,
         desk.actor,
@@ -249,7 +249,7 @@ def add_links(app: FastAPI, studio: Studio) -> None:
     def links(
         request: Request, count: Annotated[str, Form()] = "", once: Annotated[str, Form()] = ""
     ) -> Response:
-        """New personal links; nobody can read them again later."""
+        """New personal links; they cannot be read again later."""
         desk = desk_of(studio, request, Permission.MANAGE)
         name = setup_of(desk).draft.study or ""
         number = int(count) if count.isascii() and count.isdigit() and len(count) < 9 else 0

@@ -1,6 +1,6 @@
 """The page "Recruiting": personal links, pausing and resuming, and messages to participants.
 
-It shows nothing that answers tell, so that helpers can use it.
+It shows no information from answers, so helpers can use it.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def set_status(desk: Desk) -> Said:
     """Pause or resume the study; owners open and close it on other pages."""
     to = desk.text("to")
     if to not in CHANGES:
-        raise Refused("here, a study is paused and resumed only")
+        raise Refused("this page only pauses and resumes a study")
     with desk.database.writing() as session:
         study = study_at(desk, session)
         perform(session, OwnerAction(study.name, None, to, CHANGES[to][0]), desk.actor)
@@ -88,7 +88,7 @@ def set_status(desk: Desk) -> Said:
 
 
 def send(desk: Desk) -> Said:
-    """Send a message to everybody who takes part now, or to one participant."""
+    """Send a message to all current participants, or to one participant."""
     name = desk.text("to").strip()
     with desk.database.writing() as session:
         study = study_at(desk, session)
@@ -96,7 +96,7 @@ def send(desk: Desk) -> Said:
         send_message(session, study, desk.text("text"), to=person, now=datetime.now(UTC))
         whom = person.name if person else "everybody"
         record(session, desk.actor, Action.STUDY_MESSAGE, study=study.name, about=whom)
-    return Said(desk.t("Sent. People see it with their next page."))
+    return Said(desk.t("Sent. People see it on their next page."))
 
 
 OF_RECRUITERS: Mapping[str, Act] = {"links": make_links, "status": set_status, "person": set_person}

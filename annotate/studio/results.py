@@ -81,7 +81,7 @@ STEPS = (REPORT, RELEASE, PUSH)
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """The newest report: its job, what it says first, and what a release would have."""
+    """The newest report: its job, its first words, and the content of a release."""
 
     job: int
     at: datetime
@@ -139,7 +139,7 @@ def computed_of(desk: Desk, job: Job | None) -> Computed | None:
 
 
 def examples(session: Session, study: Study, computed: Computed) -> Mapping[str, Sequence[Any]]:
-    """Where people agreed most and least, with what they saw; not of people whose data are gone."""
+    """The questions with most and least agreement, without people whose data were deleted."""
     return {
         name: [
             (row, shown)
@@ -173,7 +173,7 @@ def ticks(desk: Desk, study: Study, computed: Computed) -> Iterator[Mapping[str,
 
 
 def chosen_filters(desk: Desk, study: Study, computed: Computed | None) -> list[str]:
-    """Those of the address, or else of the report, or else those declared before the launch."""
+    """The filters of the address, else of the report, else those declared before the launch."""
     asked = desk.request.query_params.get("filters")
     if asked is not None:
         return parse_filters(filter(None, asked.split(","))).names()
@@ -188,7 +188,7 @@ def next_free(releases: Sequence[MadeRelease]) -> str:
 
 
 def can_push() -> bool:
-    """Whether releases can be uploaded: the hub's client is installed, and somebody logged in."""
+    """Whether releases can be uploaded: the hub's client is installed and logged in."""
     try:
         from huggingface_hub import get_token  # noqa: PLC0415 -- an extra
     except ImportError:
@@ -226,7 +226,7 @@ def compute(desk: Desk) -> Said:
             [[*command, *options(filters)]],
             study_id=study.id,
         )
-    return Said(desk.t("The report is computed; it takes a minute or so."))
+    return Said(desk.t("The report is being computed; this takes about a minute."))
 
 
 def options(filters: Sequence[str]) -> list[str]:
@@ -284,7 +284,7 @@ def make(desk: Desk) -> Said:
 
 
 def publication_of(desk: Desk, study: Study) -> dict[str, Any]:
-    """What the study says of its releases, with what was entered."""
+    """The study's description of its releases, with the entered values."""
     publication = replace(
         config_of(study).release,
         licence=desk.text("licence").strip(),
@@ -436,7 +436,7 @@ def release_file(desk: Desk, file: str) -> Response:
 
 
 def download(content: Iterable[bytes], name: str) -> Response:
-    """A file that the browser saves; names of studies hold nothing that a header cannot."""
+    """A file that the browser saves; every study name is valid in a header."""
     media = MEDIA_TYPES[name.rpartition(".")[2]]
     headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
     return StreamingResponse(content, media_type=media, headers=headers)

@@ -51,7 +51,7 @@ class Summary(NamedTuple):
 
 @dataclass(frozen=True)
 class Setup:
-    """A draft at one request, with what its tables and files say."""
+    """A draft at the time of a request, with the content of its tables and files."""
 
     desk: Desk
     draft: Snapshot
@@ -67,7 +67,7 @@ class Setup:
 
     @cached_property
     def errors(self) -> Mapping[str, str]:
-        """What is wrong, by the key of study.toml."""
+        """The errors, by the key of study.toml."""
         return {key: self.desk.t(IN_WORDS.get(what, what)) for key, what in self.read[1].items()}
 
     @cached_property
@@ -88,7 +88,7 @@ class Setup:
         return self.draft.content.value(key, otherwise)
 
     def require_seen(self, now: object) -> None:
-        """`ChangedElsewhere` unless a field that is saved showed what the draft has, or has it."""
+        """`ChangedElsewhere` unless the field showed the draft's current value, or equals it."""
         given = self.desk.given
         if "seen" in given and text_of(now) not in map(
             text_of, (given["seen"], given.get("value"))
@@ -138,7 +138,7 @@ IN_WORDS = {
     "needs max_failed_checks": "first choose in Design what happens to people who fail checks",
     "is missing; so is recruitment.completion_code": "is missing; so is a completion code",
 }
-"""What errors that name other keys of study.toml say on the pages."""
+"""The pages' wording for errors that name other keys of study.toml."""
 
 
 SetupAct = Callable[[Setup], Said | None]
@@ -200,14 +200,14 @@ def step_page(step: Step, steps: tuple[Step, ...]) -> Page:
 
 
 RELATIVE = ("undo", "points", "guidelines", "language", "add-question", "move-question")
-"""Acts that depend on what the page shows: done again, they would change something else."""
+"""Acts that depend on the content of the page: repeated, they would change something else."""
 
 
 def on_draft(name: str, act: SetupAct) -> Act:
     def acted(desk: Desk) -> Said | None:
         setup = setup_of(desk)
         if name in RELATIVE and desk.text("revision") not in ("", str(setup.draft.revision)):
-            raise Conflict("the page has changed meanwhile", remedy="look at it, and try again")
+            raise Conflict("the page has changed in the meantime", remedy="check it, and try again")
         return act(setup)
 
     return acted
@@ -220,10 +220,10 @@ KEY = re.compile(r"[a-z_]{1,40}(\.[\w-]{1,40}){1,4}", re.ASCII)
 
 
 def save(setup: Setup) -> Said | None:
-    """Store what was entered for a key of study.toml, valid or not."""
+    """Store the entered value of a key of study.toml, valid or not."""
     desk = setup.desk
     if not KEY.fullmatch(desk.text("field")):
-        raise Refused("this is no key of study.toml")
+        raise Refused("this is not a key of study.toml")
     key, value = desk.text("field"), typed(desk.given.get("value"), desk.text("type", "text"))
     seen = typed(desk.given.get("seen"), desk.text("type", "text"))
     if setup.is_fixed:
@@ -234,12 +234,12 @@ def save(setup: Setup) -> Said | None:
 
 
 def change_texts(setup: Setup, change: Callable[[Content], Content], about: str) -> Said | None:
-    """Change what may still change once a study has been opened."""
+    """Change a value that may still change after the opening of a study."""
     desk, draft = setup.desk, setup.draft
     with desk.database.writing() as session:
         study = find_study(session, draft.study or "")
         if study is None:
-            raise Refused("the study is no longer there")
+            raise Refused("the study no longer exists")
         stored = content_of(config_of(study))
         wanted, errors = read_draft(change(stored), draft.folder)
         if new := errors.keys() - read_draft(stored, draft.folder)[1].keys():
@@ -257,7 +257,7 @@ def text_of(value: object) -> str:
 
 
 def typed(value: object, kind: str) -> object:
-    """A field's value as study.toml has it; what is not of its type stays a text."""
+    """A field's value in the type of study.toml; an invalid value stays a text."""
     if kind == "bool" or not isinstance(value, str):
         return value
     text = value.strip()

@@ -1,7 +1,7 @@
-"""What all pages of the studio share: the frame, what a page can do, and the owner's language.
+"""The common parts of all pages of the studio: the frame, acts, and the owner's language.
 
 A page is rendered by the server. Its buttons and fields send acts as JSON to the page's own
-address; the reply has the page as it is now, and `static/studio/studio.js` changes what differs.
+address; the reply has the updated page, and `static/studio/studio.js` applies the differences.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ YEAR = 365 * 24 * 3600
 
 @dataclass(frozen=True, slots=True)
 class Studio:
-    """What the pages need of the server."""
+    """The server's services that the pages need."""
 
     services: Services
     identities: Identities
@@ -53,7 +53,7 @@ class Studio:
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """A request of somebody who is logged in; `given` is what an act was sent with."""
+    """A request of a logged-in user; `given` are the values sent with an act."""
 
     studio: Studio
     request: Request
@@ -94,7 +94,7 @@ class Desk:
         """A text that the act was sent with; `Refused` if it is something else."""
         value = self.given.get(name, otherwise)
         if not isinstance(value, str) or not is_storable_text(value):
-            raise Refused(f"{name} is no text")
+            raise Refused(f"{name} is not a text")
         return value
 
     def number(self, name: str) -> int:
@@ -102,14 +102,14 @@ class Desk:
         try:
             number = int(self.given[name])
         except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise Refused(f"{name} is no number") from error
+            raise Refused(f"{name} is not a number") from error
         if abs(number) >= 2**31:  # databases have no larger ones
             raise Refused(f"{name} is too large a number")
         return number
 
 
 class Said(NamedTuple):
-    """What an act tells: a line, an act that undoes it, and where to go on."""
+    """The reply to an act: a message, an act that undoes it, and the next address."""
 
     text: str = ""
     undo: Mapping[str, Any] | None = None
@@ -126,10 +126,10 @@ class Page:
     Attributes:
         path: below /owner/, such as `study/{study_id}/watch`.
         template: it extends `studio.html`.
-        view: the template's values; `Refused` if there is nothing to show.
-        acts: what the page can do, by name.
-        permission: what seeing the page needs; None if every role sees it.
-        needs: what an act needs, if it is not `MANAGE`.
+        view: the template's values; `Refused` if the page has no content.
+        acts: the page's acts, by name.
+        permission: required for viewing the page; None if every role may view it.
+        needs: the permission for an act, if it is not `MANAGE`.
     """
 
     path: str
@@ -165,7 +165,7 @@ def set_language(response: Response, desk: Desk) -> None:
 
 
 def acted(studio: Studio, page: Page, request: Request, body: bytes) -> Response:
-    """Perform an act, and reply with the page as it is now, or with what was refused."""
+    """Perform an act, and reply with the updated page, or with the reason for a refusal."""
     try:
         given = parse_json(body.decode("utf-8", "replace"), "the request")
     except HsfiqError as error:
@@ -221,7 +221,7 @@ def page_response(desk: Desk, page: Page) -> Response:
 
 
 def frame(desk: Desk) -> dict[str, object]:
-    """What the frame of each page shows."""
+    """The values of the frame of each page."""
     return {
         "desk": desk,
         "t": desk.t,
@@ -268,7 +268,7 @@ SANDBOX = {
     "X-Content-Type-Options": "nosniff",
     "X-Robots-Tag": "noindex, nofollow",
 }
-"""A report may hold texts of participants: it reaches nothing of the site that serves it."""
+"""A report may hold texts of participants, so it cannot access the site that serves it."""
 
 
 def files_in(folder: Path) -> dict[str, Path]:

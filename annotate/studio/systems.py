@@ -1,4 +1,4 @@
-"""The step "Systems": ranked lists, what the systems are called, and a few queries side by side."""
+"""The step "Systems": ranked lists, names of systems, and a few queries side by side."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ Lists = Mapping[str, Mapping[str, Sequence[str]]]
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """The uploaded lists of a system, as far as images of them are shown.
+    """The uploaded lists of a system, up to the number of images shown.
 
     Attributes:
         key: its file and its name there, as in `Content.names`.
         missing, short: the queries without a list, and with too few images.
-        same: for how many queries another system has the same images.
-        absent: images that are not there.
-        unknown: queries that are not there.
+        same: the number of queries for which another system has the same images.
+        absent: missing images.
+        unknown: missing queries.
     """
 
     name: str
@@ -74,7 +74,7 @@ def _covered(parts: str, folder: Path, k: int) -> Sequence[Coverage]:
 
 
 def coverage_of(name: str, lists: Lists, material: Material, k: int) -> Coverage:
-    """Of a dataset that is in the database, it is not compared with queries and images."""
+    """For a dataset in the database, the lists are not compared with queries and images."""
     own = lists[name]
     known = [query.query_id for _, query in material.queries]
     images = dict.fromkeys(image for shown in own.values() for image in shown)
@@ -236,7 +236,7 @@ def view(setup: Setup) -> Mapping[str, object]:
 
 
 def rename(setup: Setup) -> None:
-    """Call a system of an uploaded file something else."""
+    """Rename a system of an uploaded file."""
     key, wanted = setup.desk.text("field"), setup.desk.text("value").strip()
     name = name_of(setup, key)
     setup.require_seen(name)
@@ -247,11 +247,11 @@ def rename(setup: Setup) -> None:
 
 
 def name_of(setup: Setup, key: str) -> str:
-    """What a system is called whose file and name there make the key."""
+    """The displayed name of a system, by its file and its name there."""
     for name, source in setup.material.sources.items():
         if "/".join(source) == key:
             return name
-    raise Refused("this system is no longer there")
+    raise Refused("this system no longer exists")
 
 
 def named(content: Content, key: str, name: str, wanted: str) -> Content:
@@ -265,7 +265,7 @@ def named(content: Content, key: str, name: str, wanted: str) -> Content:
 
 
 def remove_system(setup: Setup) -> Said:
-    """Use a system's lists no longer; a file without further systems is removed."""
+    """Stop using a system's lists; a file without further systems is removed."""
     key = setup.desk.text("key")
     name, file = name_of(setup, key), key.partition("/")[0]
     is_alone = sum(source[0] == file for source in setup.material.sources.values()) == 1
@@ -279,10 +279,10 @@ def remove_system(setup: Setup) -> Said:
 
 
 def choose(setup: Setup) -> None:
-    """Use a system of the database, or use it no longer."""
+    """Use a system of the database, or stop using it."""
     name, stored = setup.desk.text("field"), stored_systems(setup)
     if all(each.name != name for each in stored):
-        raise Refused("this system is no longer there")
+        raise Refused("this system no longer exists")
     is_wanted = setup.desk.given.get("value") is True
     chosen = [each.name for each in stored if (is_wanted if each.name == name else each.is_chosen)]
     if not chosen:

@@ -89,10 +89,10 @@ class Known:
     """Figures, and people by their database keys.
 
     Attributes:
-        failed: who has failed too many checks, or two if the study has no limit.
-        flags: why to look at others.
-        odd: both, unless it was decided about them, those with most failed checks first.
-        stopped: who has stopped, the first of them first.
+        failed: people who have failed too many checks, or two if the study has no limit.
+        flags: the reasons to review other people.
+        odd: both, except people already decided on, most failed checks first.
+        stopped: people who have stopped, earliest first.
     """
 
     figures: StudyFigures
@@ -161,7 +161,7 @@ HOUR, HOURS = timedelta(hours=1), 48
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What the address asks for, whatever somebody has typed there."""
+    """The valid values of the address; invalid ones are ignored."""
 
     query: Mapping[str, str]
 
@@ -254,7 +254,7 @@ def rows_of(
 
 
 def paid(session: Session, study: Study) -> Sequence[Any]:
-    """Currency, hundredths of it, and the number of people, of what was paid through Prolific."""
+    """Currency, amount in hundredths of it, and number of people paid through Prolific."""
     people = func.count(func.distinct(Payment.participant_id))
     of_study = (
         select(Payment.currency, func.sum(Payment.cents), people)
@@ -288,7 +288,7 @@ def pace(figures: StudyFigures, now: datetime, last: timedelta = HOUR * 6) -> fl
 def attention(
     study: Study, known: Known, waiting: Sequence[int], rows: Mapping[int, Any]
 ) -> Mapping[str, Any]:
-    """Whom to look at, who has finished and waits, and who has stopped: how many, and the first."""
+    """People to review, to decide on, and who have stopped: their number, and the first of them."""
     has_limit = config_of(study).recruitment.max_failed_checks >= 0
     return {
         "odd": [
@@ -306,7 +306,7 @@ def attention(
 def comments_of(
     session: Session, study: Study, figures: StudyFigures, asked: View
 ) -> dict[str, object]:
-    """A page of the flagged and commented answers that nobody has looked at, or of all."""
+    """A page of the unreviewed flagged and commented answers, or of all of them."""
     reviewed, with_done = reviewed_questions(session, study), asked.text("done") == "1"
     keys = [key for key in figures.commented if with_done or key not in reviewed]
     n_pages = max(1, -(-len(keys) // COMMENTS))
@@ -330,7 +330,7 @@ def comments_of(
 def person_of(
     session: Session, study: Study, asked: View, person: Participant, known: Known
 ) -> dict[str, object]:
-    """What the panel shows of the chosen participant."""
+    """The content of the panel about the chosen participant."""
     own = sorted(answers_of(session, study, [person.id]), key=attrgetter("position"))
     held = (
         select(Form.name, Question.place, Question.id)
@@ -362,7 +362,7 @@ def person_of(
 
 
 def turns_of(session: Session, questions: Iterable[int]) -> Sequence[Any]:
-    """What somebody has asked for in these searches, and thought of the lists."""
+    """The requests of a participant in these searches, and their feedback on the lists."""
     said = (SearchFeedback.preference, SearchFeedback.both_bad, SearchFeedback.satisfaction)
     asked = select(SearchTurn.question_id, SearchTurn.number, SearchTurn.text, *said)
     asked = asked.outerjoin(SearchFeedback, SearchFeedback.turn_id == SearchTurn.id)
@@ -371,7 +371,7 @@ def turns_of(session: Session, questions: Iterable[int]) -> Sequence[Any]:
 
 
 def few_of(answers: Sequence[AnswerRow]) -> list[AnswerRow]:
-    """Some answers in their order: checks and flagged ones first of all."""
+    """Some answers in their order; checks and flagged answers are selected first."""
     told = sorted(answers, key=lambda each: (each.check is None, not each.irrelevant))
     return sorted(told[:FEW_ANSWERS], key=attrgetter("position"))
 
@@ -390,7 +390,7 @@ def beside(session: Session, keys: Sequence[int], key: int) -> list[str | None]:
 # What the page can do.
 
 BACK = {"open": "open", "paused": "pause", "closed": "close"}
-"""The action that leads back to a status."""
+"""The action that restores a status."""
 
 
 def set_status(desk: Desk) -> Said:
@@ -407,28 +407,28 @@ def set_status(desk: Desk) -> Said:
 
 SAID_OF = {
     "open": "The study is open.",
-    "pause": "The study is paused: people see that they can come back later.",
+    "pause": "The study is paused: people see that they can return later.",
     "close": "The study is closed.",
 }
 
 
 def give_place(desk: Desk) -> Said:
-    """Let the next participant have the unanswered questions of somebody who has stopped."""
+    """Give the unanswered questions of a person who has stopped to the next participant."""
     with desk.database.writing() as session:
         study = study_at(desk, session)
         person = by_name(session, study, desk.text("person"))
         perform(session, prepare(study, "reassign", person), desk.actor)
-    return Said(desk.t("The next person who comes gets the place of {name}.", name=person.name))
+    return Said(desk.t("The next person to arrive gets the place of {name}.", name=person.name))
 
 
 OF_PERSON = {"pause": ("active", "paused"), "resume": ("paused", "active")}
 
 
 def set_person(desk: Desk) -> Said:
-    """Pause or resume a participant; nothing else, such as taking back that somebody is out."""
+    """Pause or resume a participant; other changes, such as undoing an exclusion, are refused."""
     to = desk.text("to")
     if to not in OF_PERSON:
-        raise Refused("here, people are paused and resumed only")
+        raise Refused("this page only pauses and resumes people")
     with desk.database.writing() as session:
         study = study_at(desk, session)
         person = by_name(session, study, desk.text("person"))
@@ -439,7 +439,7 @@ def set_person(desk: Desk) -> Said:
     undo = {"act": "person", "person": person.name, "to": "resume" if to == "pause" else "pause"}
     if to == "resume":
         return Said(desk.t("{name} can go on.", name=person.name), undo=undo)
-    said = desk.t("{name} can answer nothing until you resume them.", name=person.name)
+    said = desk.t("{name} cannot answer until you resume them.", name=person.name)
     return Said(said, undo=undo)
 
 
@@ -503,11 +503,11 @@ HEADS = {
 
 
 AT_ONCE = 10_000
-"""So many people are read at once: databases limit the parameters of a statement."""
+"""The number of people read at once: databases limit the parameters of a statement."""
 
 
 def lines_of(desk: Desk, session: Session, study: Study, table: str) -> Iterable[Sequence[object]]:
-    """The rows of a table of the page, of all pages that the address asks for."""
+    """The rows of a table, from all pages that the address requests."""
     now, asked = datetime.now(UTC), View(desk.request.query_params)
     known = known_of(desk.database, session, study)
     if table == "hours":

@@ -255,8 +255,8 @@ def test_without_places_and_systems_the_rest_is_fitted(with_places: Release) -> 
 @pytest.mark.parametrize(
     ("study", "reason"),
     [
-        ([], "the model needs 2 participants, and there is none"),
-        ([Question(1)] * 3, "the model needs 2 participants, and there is 1"),
+        ([], "the model needs 2 participants; there is none"),
+        ([Question(1)] * 3, "the model needs 2 participants; there is 1"),
         ([Question(1, participant=name) for name in "ab"], "all scores are equal"),
     ],
 )

@@ -44,7 +44,7 @@ def slow_submit(
     )
     question = load_question(session, assignment.key)
     if question.reassigned:
-        raise Reassigned("this question has been reassigned to somebody else")
+        raise Reassigned("this question has been reassigned to another person")
     answer = given_answer(as_asked(question), study, payload, now)  # type: ignore[arg-type]
     own = questions_of(session, person)
     if question not in own or question not in reached(session, own):

@@ -166,7 +166,7 @@ def test_a_missing_column_is_named(folder: Path, table: str, column: str) -> Non
             "preferences",
             "set_1",
             ["x.1", "y.1"],
-            "lacks the set referenced by other tables: x.1, y.1",
+            "lacks the set referenced by other tables: x",
         ),
         ("preferences", "set_2", ["p1.form_1.0.1", "p2.form_1.1.2"], "belongs to two questions"),
         ("sets", "score", [1.0, 2.5, 3.0, 4.0], "column score holds float64, not whole numbers"),

@@ -53,8 +53,8 @@ def test_a_few_undefined_resamples_are_excluded_and_counted() -> None:
 @pytest.mark.parametrize(
     ("statistics", "n_clusters", "reason"),
     [
-        ([1.0, 2.0], 1, "an interval needs 2 clusters (unit: participant), and there are 1"),
-        ([1.0, 2.0], 0, "an interval needs 2 clusters (unit: participant), and there are 0"),
+        ([1.0, 2.0], 1, "an interval needs 2 clusters (unit: participant); there are 1"),
+        ([1.0, 2.0], 0, "an interval needs 2 clusters (unit: participant); there are 0"),
         ([math.nan, 2.0, 3.0], 9, "undefined in 1 of 3 resamples"),
         ([math.nan] * 4, 9, "undefined in 4 of 4 resamples"),
         ([0.5] * 4, 9, "no cluster changes the value, so its spread is unknown"),

@@ -426,7 +426,7 @@ def enter(context: BrowserContext, server: ThreadServer, role: Role) -> Page:
     page = context.new_page()
     page.goto(f"{server.url}/owner/link/{token}")
     assert list(faults(page)) == []
-    for field in ("Password", "The same again"):
+    for field in ("Password", "Repeat the password"):
         page.get_by_label(field).fill(PASSWORD)
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="Studies")).to_be_visible()

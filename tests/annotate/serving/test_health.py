@@ -154,7 +154,7 @@ def test_a_server_whose_threads_are_all_busy_is_not_ready(
     try:
         barrier.wait()
         answer = new_browser.get("/readyz")
-        assert (answer.status_code, answer.json()["threads"]) == (503, "none is free in time")
+        assert (answer.status_code, answer.json()["threads"]) == (503, "no thread is free in time")
         assert new_browser.get("/healthz").status_code == 200
     finally:
         are_free.set()

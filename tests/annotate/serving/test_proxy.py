@@ -146,7 +146,7 @@ def test_a_page_below_a_path_is_answered_in_a_browser(
 @pytest.mark.parametrize(
     ("says", "line"),
     [
-        (None, "but the proxy tells http://127.0.0.1:"),
+        (None, "but the proxy reports http://127.0.0.1:"),
         ("https://other.example/", "but --public-url is https://other.example/"),
     ],
 )
@@ -177,4 +177,4 @@ def test_a_proxy_that_passes_on_the_path_is_told_in_one_line(
     with browser_client(home, certificate) as client:
         assert [client.get(path).status_code for path in ("", "healthz", "study/")] == [404] * 3
     (record,) = caplog.records
-    assert "let the proxy cut that path off" in record.getMessage()
+    assert "configure the proxy to strip that path" in record.getMessage()

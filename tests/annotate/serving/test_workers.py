@@ -136,7 +136,7 @@ def test_no_answer_is_lost_or_doubled_while_workers_are_killed(server: Server) -
         stored = Counter(session.scalars(select(Response.submit_key)))
     assert stored == Counter(acknowledged)
     assert len(stored) == PEOPLE * 6
-    while server.log.read_text().count("a worker ended (signal 9); another is started") < 3:
+    while server.log.read_text().count("a worker ended (signal 9); starting another") < 3:
         time.sleep(0.05)
     workers = workers_of(server)
     assert server.stop(signal.SIGTERM) == 0

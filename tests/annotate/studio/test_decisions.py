@@ -347,7 +347,7 @@ def test_prolific_is_told_later_and_once(
     done(owner, "decide", **decision("bonus", bonus="0.50"))
     (job,) = jobs(study)
     assert timedelta(minutes=9) < job.not_before - datetime.now(UTC) <= timedelta(minutes=10)
-    assert "Prolific is told in 10 minutes" in owner.get(f"{WATCH}?person=p1").text
+    assert "Prolific is notified in 10 minutes" in owner.get(f"{WATCH}?person=p1").text
     assert Worker(study, Event()).next_job() is None  # not yet
     run_jobs(study)
     assert prolific.ledger == [("approve", "s-person-1", 450), ("bonus", "s-person-1", 50)]
@@ -389,7 +389,7 @@ def test_a_rejection_has_the_reason_and_what_prolific_refuses_can_be_sent_again(
     prolific.submissions["s-person-1"]["status"] = "ACTIVE"
     done(owner, "decide", **decision("reject", reason=LONG))
     run_jobs(study)
-    assert "no submission of p1 that awaits a review" in owner.get(f"{WATCH}?person=p1").text
+    assert "no submission of p1 that awaits review" in owner.get(f"{WATCH}?person=p1").text
     assert prolific.ledger == []
     prolific.submissions["s-person-1"]["status"] = "AWAITING REVIEW"
     monkeypatch.setenv("HSFIQ_PROLIFIC_TOKEN", "expired")
@@ -473,12 +473,12 @@ def test_a_rule_is_tried_applied_and_undone(study: Database, owner: TestClient) 
     assert "people=p2%2Cp4%2Cp5" in page
     assert "not shown while results by system are hidden" in page
     assert "telltale-alpha" not in page
-    assert "now 3 people are left out" in refused(owner, "apply", RULE, n=2)
+    assert "the number of people to leave out is now 3" in refused(owner, "apply", RULE, n=2)
     reply = done(owner, "apply", RULE, n=3)
     assert [status(study, f"p{n}") for n in (1, 2, 3, 4, 5)] == [
         "active", "excluded", "active", "excluded", "excluded",
     ]  # fmt: skip
-    assert "This rule would leave out nobody." in reply["page"]
+    assert "This rule would not leave anybody out." in reply["page"]
     assert (
         "rule made after answers came: more than 1 failed checks"
         in owner.get(f"{WATCH}?person=p2").text

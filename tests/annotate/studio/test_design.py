@@ -293,7 +293,7 @@ def test_queries_without_lists_are_said(studio: StudioClient, data: Path) -> Non
     lines = file.read_text().splitlines(keepends=True)
     file.write_text("".join(lines[3:]))
     page = resize(studio, token, people=20, questions=12)
-    assert "mine has nothing for 3 queries, which are not asked then." in page
+    assert "mine has no list for 3 queries, which are therefore not asked." in page
 
 
 # Wrong and hostile input.
@@ -421,7 +421,7 @@ def test_korean(studio: StudioClient, data: Path) -> None:
     token = filled(studio, data)
     page = text_of(studio.client.get(f"/owner/draft/{token}/design?language=ko").text)
     assert "사람들은 두 시스템 중 어느 쪽을 선호하나요?" in page
-    assert "How much" not in page
+    assert "Size of the study" not in page
     page = text_of(studio.client.get(f"/owner/draft/{token}/people").text)
     assert "아직 없음" in page
     assert "How people join" not in page

@@ -288,7 +288,7 @@ def test_a_study_is_set_up_with_the_keyboard(
         expect(page.get_by_text("Nothing is missing")).to_be_visible()
         tab_to(page, "button", "Open the study")
         page.keyboard.press("Space")
-        tab_to(page, "button", "Take it back")
+        tab_to(page, "button", "Cancel the opening")
         page.keyboard.press("Enter")
         expect(page.get_by_role("button", name="Open the study")).to_be_visible()
         page.close()

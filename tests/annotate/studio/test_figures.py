@@ -65,7 +65,7 @@ def test_all_figures(at_noon: Database) -> None:
         text = figures_in(session, list_studies(session)[0], at_noon, NOW)
     for line in (
         "In 6 of 14 answers, every image was shown.",
-        "In 2 answers not every image was shown; of 6 it is not known.",
+        "In 2 answers not every image was shown; for 6 answers this is unknown.",
         "Skipped because an image was missing: p3.form_1.2",
         "Median 20 s; first answers only",
         "Sums (tries): 2 passed, 1 failed",
@@ -103,7 +103,7 @@ def test_figures_are_of_those_seen_last(at_noon: Database, monkeypatch: pytest.M
         text = figures_in(session, study, at_noon, NOW)
         monkeypatch.setattr(participants, "MOST_COMPARED", 12)
         card = figures.preferences_card(english, session, study)
-    assert "most figures are of the 2 people seen last, of 4." in text
+    assert "most figures cover the 2 most recent people, of 4." in text
     assert "In 6 of 14 answers" in text  # of all
     assert card.empty == f"Too many answers: run hsfiq study status --study {study.name}"
 

@@ -196,8 +196,8 @@ def test_images_are_shown_as_small_copies_only(studio: StudioClient, token: str)
 def test_the_same_image_twice_is_said(studio: StudioClient, token: str) -> None:
     assert "30 pixels; no two are the same" in text_of(studio, token)
     send(studio, token, "more.zip", zip_of({"twin.jpg": picture(6, 20, "JPEG")}))
-    assert "1 image is there more than once</span>" not in text_of(studio, token)
-    assert "1 image is there more than once: lamp-01.jpg, twin.jpg" in text_of(studio, token)
+    assert "1 image occurs more than once</span>" not in text_of(studio, token)
+    assert "1 image occurs more than once: lamp-01.jpg, twin.jpg" in text_of(studio, token)
     assert "All 41 images" in text_of(studio, token)
     assert "and 1 more" in text_of(studio, token)
 
@@ -214,12 +214,12 @@ def test_three_other_queries(studio: StudioClient) -> None:
 
 def test_a_dataset_that_is_here_is_used_instead(studio: StudioClient, token: str) -> None:
     add_dataset(studio.database)
-    assert "or use a dataset that is here" in text_of(studio, token)
+    assert "or use a dataset on this server" in text_of(studio, token)
     assert act(studio, token, "dataset", dataset="shoes").json()["go"] == "images"
     content = studio.draft(token).content
     assert (content.dataset, content.value("queries.dataset")) == ("shoes", "shoes")
     page = text_of(studio, token)
-    assert "This study asks about shoes, which is here." in page
+    assert "This study uses shoes, a dataset on this server." in page
     assert "Rows to look at" not in page
     act(studio, token, "dataset", dataset="")
     content = studio.draft(token).content

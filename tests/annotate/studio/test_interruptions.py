@@ -222,7 +222,7 @@ def test_undo_in_a_line_undoes_what_the_line_tells(
     server.wait_for(token, '"title": "Typed since"')
     expect(page.locator("#saved")).to_contain_text("Saved at")
     page.locator("#said").get_by_role("button", name="Undo").click()
-    expect(page.locator("#said")).to_contain_text("the page has changed meanwhile")
+    expect(page.locator("#said")).to_contain_text("the page has changed in the meantime")
     assert server.content(token).value("study.title") == "Typed since"
 
 
@@ -328,7 +328,7 @@ def test_a_study_is_opened_once_and_its_links_are_made_once(
     page.get_by_role("button", name="Open the study").dblclick()
     page.reload()
     other.reload()
-    other.get_by_role("button", name="Take it back").click()
+    other.get_by_role("button", name="Cancel the opening").click()
     expect(other.locator("#said")).to_contain_text("Taken back")
     expect(page.get_by_role("button", name="Open the study")).to_be_visible()
     assert launches(server, token) == ["stopped"]

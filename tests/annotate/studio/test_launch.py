@@ -33,7 +33,7 @@ def missing(studio: StudioClient, token: str) -> list[tuple[str, str]]:
     return [(text, *place) for text, place in lines if text.startswith("Missing")]
 
 
-GOLD = "There is too little for a question with an obvious answer."
+GOLD = "There is not enough data for a question with an obvious answer."
 PRACTICE = {"query": "q99", "systems": ["mine", "theirs"], "expected": "1"}
 PLAN = {"question": "systems", "pair": ["mine", "nobody"]}
 

@@ -176,7 +176,7 @@ def test_opening_can_be_taken_back(studio: StudioClient) -> None:
         (job,) = session.scalars(select(Job))
     assert job.commands == [["draft", "draw", token, "--open"]]
     assert 8 < (job.not_before - datetime.now(UTC)).total_seconds() <= 10
-    assert "Take it back" in studio.get(page).text
+    assert "Cancel the opening" in studio.get(page).text
     assert studio.act(page, "stop", job=job.id).json()["say"].startswith("Taken back")
     assert studio.act(page, "open").status_code == 200
 

@@ -69,8 +69,8 @@ def test_gaps_short_lists_and_absent_images_are_said(studio: StudioClient, token
     text = page(studio, token)
     assert "Nothing for q05." in text
     assert "Fewer than 5 images for q04." in text
-    assert "1 image is not there: not-there." in text
-    assert "1 list is for a query that is not there: other." in text
+    assert "1 image is missing: not-there." in text
+    assert "1 list is for an unknown query: other." in text
     assert "2 systems, images are missing" in text
     assert "5 of 6 have a list from every system." in text
     assert "no list for q05" in page(studio, token, "?page=1")
@@ -102,7 +102,7 @@ def test_the_same_images_as_another_system_are_counted(studio: StudioClient, tok
     mine = draft_folder(studio.database, token) / "files" / "mine.json"
     same = json.loads(mine.read_text(encoding="utf-8"))
     rewrite(studio, token, lambda lists: lists.update(q00=same["q00"], q01=same["q01"]))
-    assert "The same images as theirs for 2 queries; they are asked all the same." in page(
+    assert "The same images as theirs for 2 queries, which are asked nevertheless." in page(
         studio, token
     )
 
