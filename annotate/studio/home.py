@@ -206,7 +206,7 @@ def sample(desk: Desk) -> Said:
     about, command = desk.t("Making the sample study"), ["study", "sample"]
     with desk.database.writing() as session:
         add_job(session, desk.actor, "sample", about, [command])
-    return Said(desk.t("The sample study will be here in about a minute."))
+    return Said(desk.t("The sample study will appear in about a minute."))
 
 
 def copy(desk: Desk) -> Said:
@@ -243,7 +243,7 @@ def delete_study(desk: Desk) -> Said:
             raise Refused("only closed studies can be deleted", remedy="close it first")
         about = desk.t("Deleting {title}, after a backup", title=study.title)
         add_job(session, desk.actor, "delete", about, [command])
-    return Said(desk.t("The study will be gone in a moment."))
+    return Said(desk.t("The study will be deleted shortly."))
 
 
 HOME = Page(

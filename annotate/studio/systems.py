@@ -286,7 +286,7 @@ def choose(setup: Setup) -> None:
     is_wanted = setup.desk.given.get("value") is True
     chosen = [each.name for each in stored if (is_wanted if each.name == name else each.is_chosen)]
     if not chosen:
-        raise Refused("a study needs a system")
+        raise Refused("a study needs at least one system")
     systems = None if len(chosen) == len(stored) else [*setup.material.systems, *chosen]
     setup.change(lambda content: content.with_value("queries.systems", systems))
 
