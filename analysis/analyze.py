@@ -144,7 +144,7 @@ def load_inputs(
         scores: further scores files, or one, each a metric with the file's name; or tables of
             scores by the metric's name.
         part: "train", "test" or "unused" to keep only the questions of that part of its split.
-        unit: what is resampled: "participant", "triplet", "participant-triplet" or "row"; by
+        unit: the resampled unit: "participant", "triplet", "participant-triplet" or "row"; by
             default as the design requires (see `Bootstrap.of_rows`).
 
     Raises:

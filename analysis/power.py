@@ -508,7 +508,7 @@ class Precision(JsonRecord):
 
 @dataclass(frozen=True)
 class Size(JsonRecord):
-    """The size of a study and its precision; each participant answers so many questions."""
+    """The size of a study and its precision; `questions` are those of each participant."""
 
     participants: int
     questions: int
@@ -758,7 +758,7 @@ def precision_of_systems(
     difference: float,
     alpha: float,
 ) -> Planned:
-    """Plan the comparison of two of so many systems."""
+    """Plan the comparison of two of several systems."""
 
     def detected(people: int, power: float = POWER) -> float:
         return detectable_rate(
@@ -875,7 +875,7 @@ def stopping_plans(
     source: str = "assumed",
     seed: int = 0,
 ) -> StoppingPlans:
-    """Plan studies that compare so many systems.
+    """Plan studies that compare this number of systems.
 
     UnreadableInput: a rate is not above 0.5 and below 1, or there are fewer than two systems.
     """

@@ -47,7 +47,7 @@ class Equivalence(JsonRecord):
     """Whether a difference between two systems or two metrics is within the margin.
 
     Attributes:
-        of: what is compared.
+        of: the compared objects.
         statistic: of metrics, one of `STATISTICS`; of systems "preference", the rate at which the
             first is preferred, minus one half.
         low, high: the ends of the 90% interval.

@@ -242,5 +242,5 @@ def assigned_token(signer: Signer, tokens: Sequence[str], signed: str, kind: Ass
 
 
 def purpose_for(participant: str) -> str:
-    """Assignments are signed for each participant, so nobody can use another's."""
+    """Assignments are signed for each participant, so they are invalid for others."""
     return f"assignment of {participant}"

@@ -2,7 +2,7 @@
 
 A function first writes its changes in one short transaction, and raises `Refused`, without storing
 anything, if the request cannot be accepted. The view in its reply is read after the commit, or in
-the same transaction and sent after its commit, so it can only show what is stored.
+the same transaction and sent after its commit, so it can only show stored data.
 """
 
 from __future__ import annotations

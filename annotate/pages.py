@@ -154,7 +154,7 @@ def not_open_page(
 ) -> str:
     """For a person whom the study cannot accept now; `ids` are those of a platform's link.
 
-    A code is due to somebody who `was_sent` by the owner or a platform; others get one only if
+    A person who `was_sent` by the owner or a platform is entitled to a code; others get one only if
     the owner has set it for them.
     """
     texts, recruitment = study_texts(session, study, language), study.config.recruitment
@@ -225,7 +225,7 @@ def not_invited_page(language: str) -> str:
 
 
 def other_platform_study_page(language: str) -> str:
-    """For somebody whose link belongs to another study of the recruitment platform."""
+    """For a person whose link belongs to another study of the recruitment platform."""
     text = entry_texts(language)
     return message_page(
         text["welcome"],
@@ -249,7 +249,7 @@ def unknown_browser_page(language: str) -> str:
 
 
 def other_site_page(language: str, root: str) -> str:
-    """For somebody whose browser was made to send a request by another site's page."""
+    """For a person whose browser sent a request on behalf of another site's page."""
     text = entry_texts(language)
     return message_page(
         text["welcome"],

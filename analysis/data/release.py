@@ -59,7 +59,7 @@ class Plan:
     """The analysis that a study declared before it opened.
 
     Attributes:
-        question: what is compared: "systems" or "metrics".
+        question: the compared objects: "systems" or "metrics".
         pair: the pair of the verdict; None for all pairs.
         statistic: "win_rate" or "mean_score" for systems; "tie_half", "spearman" or "symmetric" for
             metrics.

@@ -315,7 +315,7 @@ def one_other(sets: pd.DataFrame, units: pd.Series[int]) -> pd.Series[float]:
 def _shared_pairs(
     preferences: pd.DataFrame, units: pd.Series[int], is_shared: pd.Series[bool]
 ) -> int:
-    """How many different pairs of sets have two sets that somebody else judged, too."""
+    """The number of distinct pairs whose two sets another person judged, too."""
     shared = units[is_shared.to_numpy()]
     first, second = (looked_up(preferences[side], shared) for side in ("set_1", "set_2"))
     pairs = pd.DataFrame({"low": np.minimum(first, second), "high": np.maximum(first, second)})

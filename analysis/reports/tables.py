@@ -107,7 +107,7 @@ class ColumnWidths(NamedTuple):
         )
 
     def width(self, line: int) -> float:
-        """The width of the column when its texts are broken into lines of so many digits."""
+        """The width of the column when its texts are broken into lines of `line` digits."""
         return max(self.heading, min(self.cells, line) if self.is_text else self.cells)
 
 

@@ -285,7 +285,7 @@ class Bootstrap:
     """The resamples that all statistics of a release share.
 
     Attributes:
-        unit: what is resampled: participants, triplets, both, or single rows as if they were
+        unit: the resampled unit: participants, triplets, both, or single rows as if they were
             independent. Both is the two-way bootstrap for answers that depend on each other through
             the person and through the triplet: `parts` are then participants, triplets, and the
             answers of one participant to one triplet, and the variances of a statistic over the
@@ -542,7 +542,7 @@ def indicator_matrix(codes: NDArray[np.intp], size: int) -> sparse.csr_array:
 def _clusters(
     unit: Unit, rows: pd.DataFrame, triplets: pd.Series[str] | None
 ) -> tuple[Clusters | Groups | None, ...]:
-    """What is resampled, one for each part."""
+    """The resampled units, one for each part."""
     if unit == "row":
         return (None,)
     people = Clusters.of_column(rows, "participant_id")

@@ -316,7 +316,7 @@ def tested_difference(
 
 
 def swapped_units(bootstrap: Bootstrap, rows: pd.DataFrame) -> NDArray[np.intp]:
-    """The unit of each row for which metrics are exchanged: what is resampled, numbered from 0."""
+    """The unit of each row for which metrics are exchanged: the resampled unit, numbered from 0."""
     return value_numbers(bootstrap.parts[0].codes(rows))
 
 

@@ -249,7 +249,7 @@ def attempts_of(session: Session, key: str, now: datetime) -> LoginAttempts | No
 def add_attempt(
     session: Session, queue: Queue, before: LoginAttempts | None, now: datetime, wait: float
 ) -> None:
-    """Count an attempt that this queue lets wait for so many seconds."""
+    """Count an attempt that waits in this queue for `wait` seconds."""
     delay = min(2 * before.delay, queue.longest_delay) if before else queue.first_delay
     free_at = now + timedelta(seconds=wait)
     session.merge(LoginAttempts(client=queue.key, delay=delay, last_at=now, free_at=free_at))

@@ -376,7 +376,7 @@ def agreements_of(answers: tuple[AnswerRow, ...]) -> Agreements:
     """The agreement, as printed by `hsfiq analyze --details` for a release of these answers.
 
     Checks are excluded: their pairs are repeated or planted. The result for the same answers is
-    cached, so the bootstrap does not run again until somebody answers.
+    cached, so the bootstrap does not run again until a new answer arrives.
     """
     from hsfiq.analysis.data.columns import set_units  # noqa: PLC0415 (the extra may be absent)
     from hsfiq.analysis.people import agreement  # noqa: PLC0415 (the extra may be absent)

@@ -93,7 +93,7 @@ ENDS = {"page.thanks": "page", "entry.places_taken": "entry"}
 
 
 def end_texts(setup: Setup, language: str) -> list[tuple[str, str, str]]:
-    """The key of each, what is written, and the app's own text."""
+    """The key of each text, the owner's text, and the app's own text."""
     own = dict(leaves(setup.draft.content.texts.get(language, {})))
     texts = worded_texts(language, form_of(setup), setup.config.design.kind)
     return [
