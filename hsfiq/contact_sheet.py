@@ -803,7 +803,7 @@ def shortcomings(content: SheetContent, sheet: Sheet, root: Root | None) -> list
         more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
         n_images = len({cell.image for cell in sheet.cells})
         n_absent = sum(reason == ABSENT for reason in sheet.reasons.values())
-        where = f"below {root}" if root else "as no image folder is known (--images DIR)"
+        where = f"below {root}" if root else "as the image folder is unknown (--images DIR)"
         lines.append(
             f"{len(names):,} of {n_images:,} images have no picture ({n_absent:,} absent {where}, "
             f"{len(names) - n_absent:,} broken): {', '.join(names[:NAMED])}{more}"

@@ -26,24 +26,24 @@ from hsfiq.text import one_line
 COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "Collect answers": {
         "init": ("project:app", "Make a study of your own images, queries and lists."),
-        "rehearse": ("project:app", "Let simulated annotators try a project's study."),
+        "rehearse": ("project:app", "Rehearse a project's study with simulated annotators."),
         "draft": ("project:draft_app", "Draw and rehearse studies set up in the browser."),
         "demo": ("demo:app", "Serve a ready study with drawn garments."),
         "serve": ("serve:app", "Serve the studies of a database in the browser."),
         "study": ("running_study:app", "Create, open, change and close studies."),
         "participant": ("participant:app", "Invite, pause, exclude and pay participants."),
         "prolific": ("prolific:app", "Draft, publish, compare and pay a study on Prolific."),
-        "account": ("account:app", "Say who may log in to the studio, and how."),
+        "account": ("account:app", "Manage the accounts of the studio."),
         "import": ("imports:app", "Import datasets, ranked lists and releases."),
         "images": ("images:app", "Check images, and make thumbnails in advance."),
-        "simulate": ("simulate:app", "Let simulated annotators answer a study."),
+        "simulate": ("simulate:app", "Answer a study with simulated annotators."),
     },
     "Publish and analyze": {
         "export": ("export:app", "Write a study's answers as releases."),
         "release": ("release:app", "Verify, compare, merge and publish releases."),
-        "analyze": ("analyze:app", "Show what people prefer, and which metrics agree."),
-        "power": ("analyze:app", "Say how precise a study would be."),
-        "show": ("images:show_app", "Draw a query and its ranked lists as one picture."),
+        "analyze": ("analyze:app", "Measure people's preferences and metrics' agreement."),
+        "power": ("analyze:app", "Estimate the precision of a planned study."),
+        "show": ("images:show_app", "Draw a contact sheet of a query's ranked lists."),
     },
     "Train and evaluate": {
         "train": ("train:app", "Train a scorer or a retrieval system."),
@@ -51,14 +51,14 @@ COMMANDS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "retrieve": ("retrieve:app", "Write a retrieval system's ranked lists."),
         "retriever": ("retrieve:retriever_app", "Serve and check live retrievers."),
         "evaluate": ("evaluate:app", "Evaluate ranked lists on a benchmark."),
-        "sessions": ("sessions:app", "Simulate and measure searches over several rounds."),
+        "sessions": ("sessions:app", "Simulate and measure multi-round searches."),
         "weights": ("retrieve:weights_app", "Convert and import published weights."),
     },
     "Run a server": {
         "doctor": ("serve:app", "Check what a server needs."),
         "db": ("db:app", "Back up, restore, copy and upgrade the database."),
         "audit": ("audit:app", "Show who changed or exported study data."),
-        "secret": ("account:secret_app", "Make and change the key that signs cookies."),
+        "secret": ("account:secret_app", "Create and rotate the key that signs cookies."),
     },
 }
 """Each command's module and Typer app, and what it does, by the headings of the help."""
@@ -105,7 +105,7 @@ def command_named(name: str, place: str) -> Any:
 
 
 def without_types(command: Any) -> Any:
-    """The command, whose help then names values as people do: FILE, N, and not <int range>.
+    """Return the command with readable value names in its help: FILE, N, not <int range>.
 
     Three dots mark an option that may be repeated.
     """
@@ -144,17 +144,17 @@ def root(
     database: Annotated[
         str | None,
         typer.Option(
-            help="Like the commands' own --database.",
+            help="Same as --database of a command.",
             metavar="URL",
             callback=lambda url: import_module("hsfiq.cli.common").warn_of_password(url),
         ),
     ] = None,
     quiet: Annotated[
         bool,
-        typer.Option("--quiet", "-q", help="Show neither progress nor notes; warnings stay."),
+        typer.Option("--quiet", "-q", help="Hide progress and notes; show warnings."),
     ] = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Also show what the libraries log.")
+        bool, typer.Option("--verbose", "-v", help="Also show log messages of libraries.")
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
     version: Annotated[
@@ -236,7 +236,7 @@ def explain(error: Exception, arguments: Sequence[str] = ()) -> tuple[str | None
         command = context.command_path if context else "hsfiq"
         missing = all_missing(context, arguments) if hasattr(error, "param_type") else ""
         text = one_line(missing or format_message()).replace(
-            TOO_LONG, "a number with this many digits is too large"
+            TOO_LONG, "the number has too many digits"
         )
         text = text.replace(PREFIX_OF_PYDANTIC, ": ", 1)
         return f"{text} (see `{command} --help`)", 2
@@ -271,7 +271,7 @@ PREFIX_OF_PYDANTIC = ": Value error, "
 
 
 def in_drivers_words(error: Exception) -> Exception:
-    """The driver's error for one that says only that the database is unavailable."""
+    """The driver's error behind an error that reports only an unavailable database."""
     cause = error.__cause__ if isinstance(error, Unavailable) else None
     return cause if isinstance(cause, Exception) and explain_others(cause)[0] else error
 

@@ -74,9 +74,9 @@ def reset(
     database: common.DatabaseOption = None,
     as_json: common.JsonOption = False,
 ) -> None:
-    """Forget an account's password, and print a new link.
+    """Reset an account's password, and print a link to set a new one.
 
-    Its logins end. A disabled account is enabled.
+    The account is logged out everywhere. A disabled account is enabled.
     """
     from hsfiq.access import about_account, link_expiry
     from hsfiq.access import reset as reset_account
@@ -90,14 +90,14 @@ def reset(
 
 @app.command(epilog="Example: hsfiq account disable kim")
 def disable(ctx: typer.Context, name: NameArgument, database: common.DatabaseOption = None) -> None:
-    """Let nobody in with this account; its logins end at once. `reset` enables it again."""
+    """Disable an account, and log it out everywhere. `reset` enables it again."""
     from hsfiq.access import about_account
     from hsfiq.access import disable as disable_account
 
     with common.open_chosen(ctx, database, create=False).writing() as session:
         disable_account(session, name)
         common.record_command(session, Action.ACCOUNT_DISABLE, about=about_account(name))
-    common.print_text(f"account {name} is disabled, and its logins have ended")
+    common.print_text(f"account {name} is disabled and logged out everywhere")
 
 
 @app.command(epilog="Example: hsfiq account role kim helper")
@@ -107,7 +107,7 @@ def role(
     new_role: Annotated[Role, typer.Argument(metavar="ROLE", help="owner, analyst or helper.")],
     database: common.DatabaseOption = None,
 ) -> None:
-    """Give an account another role, also in logins that it has now."""
+    """Change an account's role; the change also applies to current logins."""
     from hsfiq.access import about_account, change_role
 
     with common.open_chosen(ctx, database, create=False).writing() as session:
@@ -129,11 +129,13 @@ def password(
     ctx: typer.Context,
     from_file: Annotated[
         Path | None,
-        typer.Option("--from-file", metavar="FILE", help="Read it from a file's first line."),
+        typer.Option(
+            "--from-file", metavar="FILE", help="Read the password from the first line of a file."
+        ),
     ] = None,
     database: common.DatabaseOption = None,
 ) -> None:
-    """Set the owner's password, and end the owner's logins.
+    """Set the owner's password, and log the owner out everywhere.
 
     The account `owner` logs in at /owner.
     """
@@ -153,7 +155,7 @@ def password(
         if not chosen:
             raise UnreadableInput(
                 "standard input",
-                "there is neither a terminal nor a password",
+                "there is no terminal to enter the password at",
                 "use a terminal, or --from-file FILE",
             )
     with common.requires("annotate"):
@@ -179,13 +181,13 @@ def create(
 ) -> None:
     """Move the signing key from the database to a new file.
 
-    Logins and links stay valid. Name the file in HSFIQ_SECRET_FILE and start the server again.
+    Logins and links stay valid. Set HSFIQ_SECRET_FILE to the file and restart the server.
     """
     from hsfiq.access import VARIABLE, create_file
     from hsfiq.actors import command_line
 
     create_file(common.open_chosen(ctx, database, create=False), file, command_line())
-    common.print_text(f"{file}: holds the signing key; start the server with {VARIABLE}={file}")
+    common.print_text(f"{file}: holds the signing key; restart the server with {VARIABLE}={file}")
 
 
 @secret_app.command(epilog="Example: hsfiq secret rotate --forget")
@@ -199,14 +201,14 @@ def rotate(
         bool,
         typer.Option(
             "--forget",
-            help="The last key is not valid any more: everybody follows their link again.",
+            help="Invalidate the previous key at once: everybody must open their link again.",
         ),
     ] = False,
     database: common.DatabaseOption = None,
 ) -> None:
-    """Put a new signing key into the file.
+    """Write a new signing key to the file.
 
-    The last one stays valid until the next rotation. The server uses it after its next start.
+    The previous key stays valid until the next rotation. Restart the server to use the new key.
     """
     from hsfiq.access import VARIABLE
     from hsfiq.access import rotate as rotate_keys
@@ -217,7 +219,7 @@ def rotate(
         raise UnreadableInput("FILE", f"none is named, and {VARIABLE} is not set")
     opened = common.open_chosen(ctx, database, create=False)
     with opened.writing() as session:
-        about = "the last key is not valid any more" if forget else ""
+        about = "the previous key is no longer valid" if forget else ""
         common.record_command(session, Action.SECRET_ROTATE, about=about)
         rotate_keys(chosen, forget=forget)
-    common.print_text(f"{chosen}: holds a new signing key; start the server again")
+    common.print_text(f"{chosen}: holds a new signing key; restart the server")

@@ -47,7 +47,7 @@ class Sampling(TypedDict):
 
 @dataclass(frozen=True)
 class Output:
-    """Where the figures go, and whether the tables are compared with their digests first."""
+    """The destination of the figures, and whether the tables' digests are verified first."""
 
     report: Path | None
     style: str | None
@@ -106,7 +106,7 @@ def analyze(
         str | None,
         typer.Option(
             metavar="UNIT",
-            help="What is resampled: participant, triplet, participant-triplet (both) or row "
+            help="The unit of resampling: participant, triplet, participant-triplet (both) or row "
             "(assumes independent answers; for comparison). By default participants, or both if "
             "several participants judged the same triplet.",
         ),
@@ -134,32 +134,32 @@ def analyze(
         bool,
         typer.Option(
             "--answer-model",
-            help="Also fit a model of the scores: what system, side, place, participant and query "
-            "contribute. Takes seconds, for large studies minutes.",
+            help="Also fit a model of the scores with effects of system, side, place, participant "
+            "and query. Takes seconds, for large studies minutes.",
         ),
     ] = False,
     first_votes: Annotated[
         bool,
         typer.Option(
             "--first-votes",
-            help="Of an arena, use only the first vote of each session: what later turns show "
-            "depends on the votes before.",
+            help="For an arena, use only the first vote of each session: later turns depend on "
+            "earlier votes.",
         ),
     ] = False,
     report: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Also write a report to this folder: report.html, figures, tables and "
-            "results.json, with all details.",
+            help="Also write a full report to this folder: report.html, figures, tables and "
+            "results.json.",
         ),
     ] = None,
     style: Annotated[
         str | None,
         typer.Option(
             metavar="iclr|cvpr|acl",
-            help="The venue of a paper: the report's PDF figures and LaTeX tables have its "
-            "widths, and figures letters of 8 points.",
+            help="The venue of a paper: PDF figures and LaTeX tables of the report fit its "
+            "columns, with 8-point text in figures.",
         ),
     ] = None,
     force: Annotated[
@@ -169,15 +169,15 @@ def analyze(
         bool,
         typer.Option(
             "--verify/--no-verify",
-            help="Compare the tables with the digests in the release's manifest first.",
+            help="Verify the digests of the tables first.",
         ),
     ] = True,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure how well metrics agree with the people of a release.
+    """Measure how well metrics agree with people's answers in a release.
 
-    Of a release of another question kind than pairs, also what people answered; of an arena, the
-    systems' strengths.
+    For question kinds other than pairs, the answers are also summarized; for an arena, the systems'
+    strengths are estimated.
     """
     require_report(report, {"--force": force, "--style": style is not None})
     check_margin(equivalence)
@@ -249,7 +249,9 @@ def require_report(report: Path | None, given: Mapping[str, bool]) -> None:
     """Refuse options of a report, by whether they were given, if none is to be written."""
     for option, is_given in given.items():
         if is_given and report is None:
-            raise UnreadableInput(option, "is about a report, but none is written", "add --report")
+            raise UnreadableInput(
+                option, "needs a report, and no report was requested", "add --report"
+            )
 
 
 def check_margin(margin: float | None) -> None:
@@ -261,12 +263,12 @@ def check_margin(margin: float | None) -> None:
 
 
 def refuse_options_of_pairs(given: Mapping[str, bool]) -> None:
-    """Refuse what other question kinds than pairs do not have, by whether it was given."""
+    """Refuse options that only releases of pairs have, by whether they were given."""
     for option, is_given in given.items():
         if is_given:
             raise UnreadableInput(
                 option,
-                "needs answers about pairs, and this release is of another question kind",
+                "needs a release of pairs, and this release has another question kind",
                 "leave it out",
             )
 
@@ -356,8 +358,8 @@ def analyze_pairs(
 def reported(folder: Path) -> tuple[dict[str, Any], list[str], dict[str, bytes]]:
     """The analysis of a release: as JSON, its first lines, and its report's files.
 
-    Of pairs, the systems are compared; without two systems, recall@5 with people. The files are by
-    their paths in the report's folder.
+    For pairs, the systems are compared; without two systems, recall@5 is compared with people. The
+    keys of the files are their paths in the report's folder.
     """
     with requires("analysis"):
         from hsfiq.analysis.data.kind_release import kind_of
@@ -397,7 +399,7 @@ def reported(folder: Path) -> tuple[dict[str, Any], list[str], dict[str, bytes]]
 
 
 class Spread(TypedDict):
-    """How far participants' own rates differ, and where this comes from."""
+    """The spread of participants' own rates, and its source."""
 
     spread: float
     source: str
@@ -420,7 +422,7 @@ def planned_for(
 def precision_lines(study: StudySize, planned: Planned) -> list[str]:
     """The precision in words."""
     if isnan(planned.half_width):
-        return ["unknown: it takes two participants and two queries"]
+        return ["unknown: at least two participants and two queries are needed"]
     needed = planned.needed
     people = "more queries are needed" if needed is None else f"{needed:,} people"
     half_width = f"half-width {planned.half_width:.2f} with {planned.participants:,} people"
@@ -434,7 +436,7 @@ def precision_lines(study: StudySize, planned: Planned) -> list[str]:
 
 
 METRICS_DIFFER = 0.05
-"""The difference between two metrics that is to be detected."""
+"""The difference between two metrics to detect."""
 
 
 def own_study() -> StudySize | None:
@@ -473,7 +475,8 @@ def power(
         typer.Option(
             "--from",
             metavar="RELEASE",
-            help="Estimate the variances from this release; by default published ones.",
+            help="Estimate the variances from this release; by default, published variances are "
+            "used.",
         ),
     ] = None,
     metric: Annotated[
@@ -522,10 +525,10 @@ def power(
     ] = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Say how precise a study would be, by simulating it, and how many participants it needs.
+    """Estimate by simulation a study's precision and the participants that it needs.
 
-    Also how many it takes to decide between two systems: tested at the end, or watched. In a
-    project, the numbers that are not given are its study's, and the question is that of study.toml.
+    Also estimates the participants needed to decide between two systems: tested once at the end, or
+    monitored continuously. In a project, omitted numbers and the question are those of study.toml.
     """
     if release is None and (metric or scores):
         raise UnreadableInput("--metric", "needs a release", "name one with --from RELEASE")
@@ -668,5 +671,5 @@ def plans_text(plans: StoppingPlans) -> str:
 
 STOPPING_FOOTNOTE = """\
 tested at the end: with a power of 80%, if the rate is as planned.
-watched: until the confidence sequence excludes one half (hsfiq study status); it need not know the
-rate, and stops the sooner the clearer the preference is."""
+watched: until the confidence sequence excludes one half (hsfiq study status); no planned
+rate is needed, and a clearer preference stops the study sooner."""

@@ -1,4 +1,4 @@
-"""`hsfiq audit`: who changed or took out study data."""
+"""`hsfiq audit`: the log of changes and exports of study data."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hsfiq.db.engine import Database
     from hsfiq.db.tables import AuditEntry
 
-app = typer.Typer(help="The log of who changed or took out study data.", no_args_is_help=True)
+app = typer.Typer(help="Show who changed or exported study data.", no_args_is_help=True)
 
 StudyName = Annotated[
     str | None, typer.Option("--study", metavar="NAME", help="Only entries about this study.")
@@ -34,7 +34,7 @@ SinceOption = Annotated[str | None, SINCE]
 ActorOption = Annotated[
     str | None,
     typer.Option(
-        metavar="NAME", help="Only entries of one, as the log names them: 'command line: ann'."
+        metavar="NAME", help="Only entries of this actor, as named in the log: 'command line: ann'."
     ),
 ]
 
@@ -78,14 +78,16 @@ def export(
 ) -> None:
     """Write the entries to a new CSV or JSON-lines file.
 
-    The oldest come first. This is recorded, too.
+    The oldest entries come first. The export is logged, too.
     """
     from hsfiq.atomic_files import explained_write_errors, new_private_file
     from hsfiq.audit import FORMATS
 
     write = FORMATS.get(file.suffix.removeprefix("."))
     if write is None:
-        raise UnreadableInput(str(file), "is neither .csv nor .jsonl", "name FILE.csv")
+        raise UnreadableInput(
+            str(file), "has neither the extension .csv nor .jsonl", "name FILE.csv"
+        )
     opened, rows = selected_entries(ctx, database, study, since, actor)
     with explained_write_errors(file), new_private_file(file) as draft:
         draft.write_bytes(write(rows))
@@ -105,15 +107,15 @@ def prune(
 ) -> None:
     """Delete the entries before a date.
 
-    There is no other way to delete entries. This is recorded. Export them first if they have to be
-    kept.
+    Export the entries first if you must keep them. The deletion is logged. No other command deletes
+    entries.
     """
     from hsfiq.actors import command_line
     from hsfiq.audit import prune as prune_entries
 
     time = read_time("--before", before)
     if time > datetime.now(UTC):
-        raise UnreadableInput("--before", f"{before} has not come yet", "name an earlier date")
+        raise UnreadableInput("--before", f"{before} is in the future", "name an earlier date")
     with open_chosen(ctx, database, create=False).writing() as session:
         number = prune_entries(session, command_line(), time)
     deleted = count_text(number, "entry", "entries")

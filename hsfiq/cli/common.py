@@ -1,4 +1,4 @@
-"""What the commands share: options, printing, progress, the audit log and folders of reports."""
+"""Shared parts of the commands: options, printing, progress, the audit log and report folders."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ DATABASE_VARIABLE = "HSFIQ_DATABASE_URL"
 
 
 def warn_of_password(url: str | None) -> str | None:
-    """Say that other users can see the password of a URL given on the command line."""
+    """Warn that other users can see the password of a URL given on the command line."""
     if url and url != os.environ.get(DATABASE_VARIABLE):
         from hsfiq.db.failures import has_password, shown_url
 
@@ -225,25 +225,25 @@ UrlOption = Annotated[
     typer.Option(
         "--url",
         metavar="URL",
-        help=f"The app's public address; else $HSFIQ_PUBLIC_URL, else {LOCAL_ADDRESS}.",
+        help=f"The server's public address; else $HSFIQ_PUBLIC_URL, else {LOCAL_ADDRESS}.",
         show_default=False,
     ),
 ]
 
 
 def root_of_links(url: str | None) -> str:
-    """The address below which links are, without a final slash."""
+    """The base address of links, without a trailing slash."""
     return str(public_url(url, "--url") or LOCAL_ADDRESS).rstrip("/")
 
 
 def participant_label(name: str, platform_id: str | None) -> str:
-    """How commands show a participant: `p7`, or `p7 (5f8e0c1d)` with the platform id."""
+    """The label of a participant in output: `p7`, or `p7 (5f8e0c1d)` with the platform id."""
     return one_line(f"{name} ({platform_id})" if platform_id else name)
 
 
 @contextmanager
 def requires(extra: str) -> Iterator[None]:
-    """In this block, modules that need an extra are imported; an error names a missing extra.
+    """Import modules of an extra in this block; the error for a missing package names the extra.
 
     Raises:
         HsfiqError: a package is not installed.
@@ -264,11 +264,11 @@ MOST_COLUMNS = 10_000
 """Characters of a line of a table that is not printed on a terminal."""
 
 INDENTED = 3
-"""So many levels of JSON are indented."""
+"""The number of indented levels of JSON."""
 
 
 def print_text(text: str, *, to_stderr: bool = False) -> None:
-    """Print a text, in which names from outside cannot control the terminal."""
+    """Print a text with terminal control characters escaped."""
     typer.echo(without_controls(text), err=to_stderr)
 
 
@@ -303,9 +303,9 @@ def table_text(columns: Sequence[str], rows: Sequence[Sequence[str | int]]) -> s
 
 
 def indented_json(value: object, depth: int = 0) -> str:
-    """JSON with two spaces of indent, in which what is nested deeper than `INDENTED` is one line.
+    """JSON with two spaces of indent; values nested deeper than `INDENTED` are on one line.
 
-    Python indents in a loop of its own, which takes seconds for the figures of many participants.
+    Python's own indentation takes seconds for the figures of many participants.
     """
     if depth < INDENTED and value and isinstance(value, dict | list):
         if isinstance(value, dict):
@@ -354,7 +354,7 @@ def progress(label: str) -> Callable[[Sequence[T]], Iterable[T]]:
 
 
 def job_progress() -> JobProgress | None:
-    """Where the command of a job says how far it is; None if this is no such command."""
+    """The function with which a job's command reports its progress; None outside a job."""
     folder = os.environ.get("HSFIQ_JOB")
     if not folder:
         return None
@@ -372,7 +372,7 @@ def existing_folder(path: Path) -> Path:
 
 
 def images_root(text: str) -> Root:
-    """The folder or the store of `--images`; a folder has to exist."""
+    """The folder or the store of `--images`; a folder must exist."""
     from hsfiq.images.store import root_named
 
     root = root_named(text)
@@ -380,12 +380,12 @@ def images_root(text: str) -> Root:
 
 
 def opened_images(text: str) -> Images:
-    """The images of `--images`; of a store there has to be at least one."""
+    """The images of `--images`; a store must hold at least one."""
     from hsfiq.images.store import open_images
 
     images = open_images(images_root(text))
     if not isinstance(images.root, Path) and not len(images):
-        raise UnreadableInput(text, "holds no image", "check the address of the folder in it")
+        raise UnreadableInput(text, "holds no image", "check the path of the folder in the address")
     return images
 
 
@@ -496,7 +496,7 @@ def record_afterwards(
 ) -> None:
     """Record an action that wrote nothing to the database; warn if the database can only be read.
 
-    Data can be taken out of a database on read-only media, too.
+    Data can also be exported from a database on read-only media.
     """
     with warning_unless_writable(action), opened.writing() as session:
         record_command(session, action, study=study, about=about)

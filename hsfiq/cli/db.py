@@ -67,7 +67,7 @@ def check(
 ) -> None:
     """Compare the database's tables with those of this version.
 
-    The exit code is 1 if they differ.
+    The exit code is 1 if the tables differ.
     """
     from hsfiq.db import schema
     from hsfiq.db.failures import reachable, shown_url
@@ -96,8 +96,8 @@ def backup(
 ) -> None:
     """Write the database to a new file and verify it.
 
-    The file has one state of the database, even while `hsfiq serve` runs. Backups of PostgreSQL
-    need its programs pg_dump and pg_restore.
+    The backup is consistent even while `hsfiq serve` runs. Backups of PostgreSQL need pg_dump and
+    pg_restore.
     """
     from hsfiq.backup import back_up
 
@@ -142,8 +142,8 @@ def copy(
 ) -> None:
     """Copy a database into an empty one of either kind.
 
-    All rows are copied, or none. Each table's rows are counted and their values compared before the
-    copy is there. Images are files, and are not copied.
+    All rows are copied, or none. Row counts and values of each table are compared before the copy
+    is committed. Image files are not copied.
     """
     from hsfiq.backup import copy_database
     from hsfiq.db.failures import shown_url
@@ -191,5 +191,5 @@ def existing(ctx: typer.Context, database: str | None) -> tuple[str, Engine]:
     engine = connect_existing(url)
     ctx.call_on_close(engine.dispose)
     if is_fresh_sqlite(engine.url):
-        raise NothingToDo(f"{shown_url(url)}: there is no database yet")
+        raise NothingToDo(f"{shown_url(url)}: the database does not exist yet")
     return url, engine

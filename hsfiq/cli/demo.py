@@ -151,14 +151,14 @@ def demo(
         int | None,
         typer.Option(
             metavar="N",
-            help="Do not serve: write a study of N simulated answers. With --arena: serve, and let "
-            "simulated participants do N searches.",
+            help="Write a study with N simulated answers instead of serving one. With --arena: "
+            "serve, and run N searches of simulated participants.",
             min=1,
         ),
     ] = None,
     simulated: Annotated[
         bool,
-        typer.Option("--simulated", help="Serve a study for `hsfiq simulate`, not for people."),
+        typer.Option("--simulated", help="Serve a study for `hsfiq simulate` instead of people."),
     ] = False,
     systems: Annotated[
         Path | None,
@@ -180,7 +180,7 @@ def demo(
         typer.Option(
             "--arena",
             help="Serve an arena: people vote between the lists of three retrieval systems, which "
-            "are trained first, in some minutes, and run on this machine.",
+            "are first trained on this machine within minutes.",
         ),
     ] = False,
     no_open: Annotated[
@@ -289,7 +289,7 @@ def write(
         from hsfiq.demo.study import database_url, make_answered_study
     database, study = open_folder(ctx, folder)
     if study is not None:
-        raise UnreadableInput(str(folder), "holds a demo already", "name another with --dir")
+        raise UnreadableInput(str(folder), "already holds a demo", "name another with --dir")
     rank = rank_with(systems, folder)
     make_answered_study(database, folder, answers, seed, progress("annotators"), split, rank)
     url = database_url(folder)
@@ -327,13 +327,13 @@ def serve(
     if study is not None and participants is not None:
         raise UnreadableInput(
             "--participants",
-            f"the study in {folder} has its size already",
+            f"the size of the study in {folder} is already fixed",
             "leave it out, or name another --dir",
         )
     if study is not None and systems is not None:
         raise UnreadableInput(
             "--systems",
-            f"the study in {folder} has its lists already",
+            f"the lists of the study in {folder} are already fixed",
             "leave it out, or name another --dir",
         )
     rank = rank_with(systems, folder)
@@ -361,9 +361,9 @@ def run_full(folder: Path, port: int, seed: int, *, opens: bool) -> None:
     require_ready(folder, port, seed)
     make_folder_private(folder)
     introduction = (
-        "The whole loop on a catalogue of drawn garments, in some minutes. Each step is a "
-        f"command that you can type yourself; all of its output is in {folder}. The annotators "
-        "are simulated: they stand in for people."
+        "The whole loop on a catalogue of drawn garments, in some minutes. Each step is a command "
+        f"that you can type yourself; all output is in {folder}. The annotators are simulated, not "
+        "people."
     )
     print_text(wrap(introduction))
     steps = loop_steps(folder, port, seed, STANDARD)
@@ -373,7 +373,7 @@ def run_full(folder: Path, port: int, seed: int, *, opens: bool) -> None:
 
 
 def require_ready(folder: Path, port: int, seed: int) -> None:
-    """Check what would make a later step fail: folder, packages, the seed's range, the port."""
+    """Check the requirements of later steps: folder, packages, the seed's range, the port."""
     if folder.exists() and not folder.is_dir():
         raise UnreadableInput(str(folder), "exists and is not a folder", "name another --dir")
     if folder.is_dir() and any(folder.iterdir()):

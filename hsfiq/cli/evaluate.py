@@ -1,4 +1,4 @@
-"""`hsfiq evaluate`: the field's figures of systems' ranked lists on a benchmark."""
+"""`hsfiq evaluate`: standard metrics of systems' ranked lists on a benchmark."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from hsfiq.model.evaluation.uncertainty import UncertaintyRequest
     from hsfiq.readers.judged import JudgedSet
 
-app = typer.Typer(
-    help="The field's figures of a system's ranked lists on a benchmark.", no_args_is_help=True
-)
+app = typer.Typer(help="Evaluate ranked lists on a benchmark.", no_args_is_help=True)
 
 
 # The options that the commands of `hsfiq evaluate` share.
@@ -36,20 +34,23 @@ class EvaluateOptions(ScorerOptions):
 
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write the scorer's lists, as JSONL.", dir_okay=False),
+        typer.Option(
+            metavar="FILE", help="Write the scorer's ranked lists as JSONL.", dir_okay=False
+        ),
     ] = None
     allow_missing: Annotated[
         bool,
         typer.Option(
             "--allow-missing",
-            help="Count queries without a list as misses; rank without missing images.",
+            help="Count queries without a list as misses; leave missing images out of the ranking.",
         ),
     ] = False
     subset: Annotated[
         str | None,
         typer.Option(
             metavar="FILE[:LABEL]",
-            help="Only the queries that a file names, such as CIRCUS' labels; of one label.",
+            help="Only the queries in a file, such as CIRCUS' labels, or those with one of its "
+            "labels.",
         ),
     ] = None
     intervals: Annotated[
@@ -65,7 +66,8 @@ class EvaluateOptions(ScorerOptions):
     release: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="With named runs: preference rates by RELEASE.scores/NAME.parquet."
+            metavar="DIR",
+            help="With named runs: preference rates by the scores in RELEASE.scores/NAME.parquet.",
         ),
     ] = None
     table: Annotated[
@@ -91,7 +93,7 @@ class EvaluateOptions(ScorerOptions):
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Write each query's values: .csv, .jsonl or .parquet.",
+            help="Write the metrics of each query: .csv, .jsonl or .parquet.",
             dir_okay=False,
         ),
     ] = None
@@ -149,7 +151,7 @@ def runs_of(given: Sequence[str] | None) -> Runs:
             named[name] = files_of(names)
     if files and named:
         raise UnreadableInput(
-            "--run", f"{files[0]} has no name, but others have", "name all, or none of them"
+            "--run", f"{files[0]} has no name, but other runs have one", "name all runs or none"
         )
     return Runs(tuple(files), named)
 
@@ -204,8 +206,9 @@ RunOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="[NAME=]FILE",
-        help="Ranked lists: JSONL, TREC run, {query id: [image ids]}. Without names, all files are "
-        "of one system; NAME=FILE[,FILE] is a row of a table of systems, with published figures.",
+        help="Ranked lists: JSONL, TREC run, {query id: [image ids]}. Without names, all files "
+        "belong to one system; each NAME=FILE[,FILE] adds a row to a table of systems with "
+        "published figures.",
     ),
 ]
 ScorerOption = Annotated[
@@ -308,7 +311,9 @@ def circo(
     from hsfiq.model.evaluation import benchmarks
 
     if scorer is None and prompt != benchmarks.CAPTION:
-        raise UnreadableInput("--prompt", "needs --checkpoint", "name that too, or leave it out")
+        raise UnreadableInput(
+            "--prompt", "needs --checkpoint", "add that option, or leave this one out"
+        )
     benchmark = benchmarks.circo(common.existing_folder(data), split, prompt)
     report(benchmark, data, run, scorer, images, options, submission)
 
@@ -335,7 +340,7 @@ def drawn(
 ) -> None:
     """Recall@1/5/10/50 on the drawn catalogue.
 
-    It is the catalogue that the scorer was trained on, or without one that which recipes draw.
+    The catalogue is the one that the scorer was trained on; without a scorer, the recipes' default.
     """
     with common.requires("model"):
         from hsfiq.model.evaluation.drawn import drawn_by_recipes, drawn_for_scorer
@@ -352,7 +357,7 @@ def check_options(
     images: Path | None,
     options: EvaluateOptions,
 ) -> None:
-    """Refuse options that need others, and an output file that exists or goes with runs."""
+    """Refuse incomplete options, and an output file that exists or conflicts with runs."""
     check_runs(runs, options)
     if scorer is None:
         if not runs.files and not runs.named:
@@ -369,7 +374,7 @@ def check_options(
         for name, value in need_scorer.items():
             if value is not None:
                 raise UnreadableInput(
-                    f"--{name}", "needs --checkpoint", "name that too, or leave it out"
+                    f"--{name}", "needs --checkpoint", "add that option, or leave this one out"
                 )
     if options.out is None:
         return
@@ -450,7 +455,8 @@ class JudgedOptions:
     run: Annotated[
         list[str],
         typer.Option(
-            metavar="FILE[,FILE]", help="A system's ranked lists; repeat it: a row for each system."
+            metavar="FILE[,FILE]",
+            help="A system's ranked lists; repeat the option for each system.",
         ),
     ]
     k: Annotated[
@@ -467,7 +473,7 @@ class JudgedOptions:
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Write each query's values: .csv, .jsonl or .parquet.",
+            help="Write the metrics of each query: .csv, .jsonl or .parquet.",
             dir_okay=False,
         ),
     ] = None
@@ -481,7 +487,10 @@ class JudgedOptions:
 @common.with_option_groups
 def judged(
     queries: Annotated[
-        Path, typer.Option(metavar="FILE", help="query_id, and any of group, cluster, reference.")
+        Path,
+        typer.Option(
+            metavar="FILE", help="Columns: query_id, and any of group, cluster, reference."
+        ),
     ],
     qrels: Annotated[
         Path,
@@ -543,7 +552,9 @@ def report_judged(judged_set: JudgedSet, options: JudgedOptions) -> None:
 class FisdOptions(ScorerOptions):
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write the scorer's lists, as JSONL.", dir_okay=False),
+        typer.Option(
+            metavar="FILE", help="Write the scorer's ranked lists as JSONL.", dir_okay=False
+        ),
     ] = None
     seed: Annotated[int, typer.Option(min=0, help="The seed of the resamples.")] = 0
     as_json: common.JsonOption = False
@@ -563,7 +574,11 @@ def fisd(
     ] = None,
     scorer: Annotated[
         Path | None,
-        typer.Option("--checkpoint", metavar="DIR", help="Ranks each aspect's images itself."),
+        typer.Option(
+            "--checkpoint",
+            metavar="DIR",
+            help="A system or scorer that ranks each aspect's images.",
+        ),
     ] = None,
     images: Annotated[Path | None, images_option("in --data's folder")] = None,
     *,
@@ -576,7 +591,7 @@ def fisd(
     from hsfiq.model.evaluation import benchmarks
 
     if (scorer is None) == (not run):
-        raise UnreadableInput("--run", "name ranked lists or a --checkpoint, one of the two")
+        raise UnreadableInput("--run", "give either ranked lists or a --checkpoint")
     benchmark = benchmarks.fisd(common.existing_folder(data))
     with common.requires("analysis"):
         from hsfiq.model.evaluation.fisd import evaluate_fisd

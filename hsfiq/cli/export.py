@@ -43,7 +43,7 @@ class LayoutName(StrEnum):
 
 
 class LeftOutName(StrEnum):
-    """What a release can be without."""
+    """The parts that a release can omit."""
 
     TEXTS = "texts"
     PARTICIPANT_ANSWERS = "participant-answers"
@@ -57,8 +57,8 @@ def export(
         str | None,
         typer.Option(
             metavar="hs|hp|KIND",
-            help="Only this one: scores (hs) or preferences (hp) of pairs; studies of another "
-            "question kind have one release, named after it.",
+            help="Only this release: scores (hs) or preferences (hp) of pairs; studies of another "
+            "question kind have one release, named after the kind.",
         ),
     ] = None,
     filter_invalid: Annotated[
@@ -80,14 +80,16 @@ def export(
     ] = None,
     is_explained: Annotated[
         bool,
-        typer.Option("--explain", help="Print what each rule would drop, and write nothing."),
+        typer.Option(
+            "--explain", help="Print the questions that each rule would drop; write nothing."
+        ),
     ] = False,
     report: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Write no release, but a report of the answers so far (hsfiq analyze --report), "
-            "with what each filter would drop.",
+            help="Instead of a release, write a report of the answers so far (hsfiq analyze "
+            "--report), with the questions that each filter would drop.",
         ),
     ] = None,
     split: Annotated[
@@ -109,23 +111,23 @@ def export(
         list[LayoutName] | None,
         typer.Option(
             metavar="hpfiq|trl|csv|webdataset",
-            help="Also in this layout: the published file (hp has it anyway), "
-            "TRL's preference rows, CSV, or shards of WebDataset.",
+            help="Also write this layout: the published file (hp always has it), TRL's preference "
+            "rows, CSV, or shards of WebDataset.",
         ),
     ] = None,
     with_images: Annotated[
         bool,
         typer.Option(
             "--with-images",
-            help="Publish the image files, too: images.parquet. Only with a license, and only if "
-            "you may.",
+            help="Include the image files in images.parquet. Needs a license, and the right to "
+            "publish the images.",
         ),
     ] = False,
     without: Annotated[
         list[LeftOutName] | None,
         typer.Option(
             metavar="texts|participant-answers",
-            help="Leave out what participants wrote, or their answers to the questions at the end.",
+            help="Omit participants' free texts, or their answers to the questions at the end.",
         ),
     ] = None,
     about: Annotated[
@@ -140,7 +142,8 @@ def export(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="The release's folder with --release, else the releases' parent [releases].",
+            help="With --release, the release's folder; else the parent folder of releases "
+            "[releases].",
         ),
     ] = None,
     version: Annotated[
@@ -206,7 +209,7 @@ def export(
 
 
 def print_explained(sources: Sequence[Source], *, as_json: bool) -> None:
-    """Print what each rule would drop of these releases, and how many matched it in all."""
+    """Print the questions of these releases that each rule would drop, and all that match it."""
     from hsfiq.releases.content import explain
 
     texts, results = [], []
@@ -264,7 +267,7 @@ def chosen_split(by: SplitBy | None, seed: int | None, test_share: float | None)
 def describe(outcome: Outcome) -> str:
     """Describe a release: its folder, its funnel and its split."""
     release = outcome.release
-    state = "written" if outcome.written else "unchanged, nothing written"
+    state = "written" if outcome.written else "unchanged; nothing was written"
     return "\n".join(
         [
             f"{outcome.folder}: {state}",

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from hsfiq.study.images import StudyImages
 
 app = typer.Typer(
-    help="Check the images of a dataset or a study; make thumbnails ahead.", no_args_is_help=True
+    help="Check the images of a dataset or a study; make thumbnails in advance.",
+    no_args_is_help=True,
 )
 
 
@@ -54,7 +55,7 @@ def check(
     study: Annotated[
         str | None,
         typer.Option(
-            "--study", metavar="NAME", help="Like NAME; also where a folder has the name."
+            "--study", metavar="NAME", help="Same as NAME; needed if a folder has the same name."
         ),
     ] = None,
     images: Annotated[
@@ -73,7 +74,7 @@ def check(
         bool,
         typer.Option(
             "--accept",
-            help="Of a study: show changed and new files as they are now; record their digests.",
+            help="For a study: accept changed and new files, and record their digests.",
         ),
     ] = False,
     database: common.DatabaseOption = None,
@@ -81,10 +82,9 @@ def check(
 ) -> None:
     """Find missing, broken and changed images.
 
-    The exit code is 1 if there are any. Every file is decoded. Of a dataset, all images are
-    checked, and several files for one image are listed, too: readers take the last. Of a study, its
-    references and candidates are checked, and compared with the digests that were recorded when it
-    was created.
+    The exit code is 1 if any are found. Every file is decoded. For a dataset, all images are
+    checked, and images with several files are listed: readers use the last file. For a study, the
+    references and candidates are checked and compared with the digests recorded at its creation.
     """
     is_folder = about is not None and not is_study(ctx, database, about)
     if is_folder and study is not None:
@@ -124,8 +124,8 @@ def warm(
 ) -> None:
     """Make the thumbnails of all studies' images in advance.
 
-    No participant has to wait for them then. Thumbnails that exist are kept, so an interrupted
-    command can be repeated. `hsfiq serve` does the same in the background.
+    Participants then need not wait for thumbnails. Existing thumbnails are kept, so an interrupted
+    command can be repeated. `hsfiq serve` makes thumbnails in the background.
     """
     with common.requires("annotate"):
         from hsfiq.annotate.image_copies import (
@@ -143,7 +143,9 @@ def warm(
     files = list(dict.fromkeys(path for paths, _ in listed for path in paths))
     copies, ended = WebCopies(cache_folder(opened)), Event()
     if copies.folder != cache_folder(opened):
-        raise UnreadableInput(str(cache_folder(opened)), "thumbnails cannot be written here")
+        raise UnreadableInput(
+            str(cache_folder(opened)), "thumbnails cannot be written to this folder"
+        )
     begun = time.monotonic()
     with Signals() as signals, warnings.catch_warnings(action="ignore"):
         signals.call(ended.set)
@@ -207,8 +209,7 @@ def check_study(
                     session, Action.IMAGES_ACCEPT, study=result.study, about=about
                 )
         lines.append(
-            f"{len(result.changed):,} changed and {len(result.new):,} new images are shown as they "
-            "are now"
+            f"{len(result.changed):,} changed and {len(result.new):,} new images were accepted"
         )
         passed = len(result.changed) == len(result.faulty)
     facts = {**result.to_json(), "accepted": accept, "damaged_copies": damaged}
@@ -226,7 +227,7 @@ def damaged_copies_of(database: Database) -> tuple[int, int]:
 
 
 def study_summary(result: StudyImages) -> list[str]:
-    place = f"images below {result.folder}" if result.folder else "no image folder is known"
+    place = f"images below {result.folder}" if result.folder else "the image folder is unknown"
     lines = [f"study {result.study}, {place}: {usable(result.images, result.kinds)}"]
     if not result.decoded:
         lines.append(NOT_DECODED)
@@ -313,9 +314,12 @@ LONGEST_LIST = 100
 def draw_fisd(
     out: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")],
     triplets: Annotated[
-        int, typer.Option(metavar="N", min=1, max=1000, help="Of each aspect; FISD has 200.")
+        int,
+        typer.Option(
+            metavar="N", min=1, max=1000, help="The triplets of each aspect; FISD has 200."
+        ),
     ] = 200,
-    seed: Annotated[int, typer.Option(min=0, help="Another seed draws other triplets.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of the triplets.")] = 0,
     as_json: common.JsonOption = False,
 ) -> None:
     """Draw FISD's six aspects on garments, for `hsfiq evaluate fisd`."""
@@ -333,7 +337,10 @@ show_app = typer.Typer()
 def show(
     ctx: typer.Context,
     query: Annotated[
-        str, typer.Argument(metavar="QUERY", help="An id: shirt.val.0, shirt.val.0~, a pairid.")
+        str,
+        typer.Argument(
+            metavar="QUERY", help="The query's id: shirt.val.0, shirt.val.0~, a pairid."
+        ),
     ],
     data: Annotated[
         Path | None,
@@ -356,7 +363,7 @@ def show(
         list[Path] | None,
         typer.Option(
             metavar="FILE",
-            help="A system's ranked lists; else the database's.",
+            help="A system's ranked lists; else those in the database.",
         ),
     ] = None,
     k: Annotated[
@@ -386,7 +393,7 @@ def show(
 
     path = out or Path(f"show-{file_name(query)}.png")
     if path.suffix.lower() != ".png":
-        raise UnreadableInput(str(path), "a sheet is a PNG", "name a file that ends with .png")
+        raise UnreadableInput(str(path), "is not a PNG file", "name a file that ends with .png")
     if path.exists() and not force:
         raise UnreadableInput(
             str(path), "exists already", "name another file with --out, or --force"

@@ -78,7 +78,7 @@ def release(
 ) -> None:
     """Import a release as a finished study.
 
-    The study's release is the same again. It is verified first.
+    The release is verified first. A later export of the study gives the same release.
     """
     from hsfiq.importing import Imported
     from hsfiq.releases.folder import has_packed_images
@@ -98,8 +98,8 @@ def release(
     report({f"study {done.study}": counts}, ("question", "questions"), as_json=as_json)
     if has_packed_images(folder):
         common.note(
-            "note: the packed images were not imported; hsfiq export --with-images packs those in "
-            "the folders of the datasets"
+            "note: the packed images were not imported; hsfiq export --with-images packs the "
+            "images in the datasets' folders"
         )
 
 
@@ -174,8 +174,8 @@ def queries(
         list[str] | None,
         typer.Option(
             metavar="OURS=THEIRS",
-            help="A column that has another name in the file, such as text=wish; only the columns "
-            "that are named so are read, and rows without ids are numbered.",
+            help="Maps a column to its name in the file, such as text=wish; only mapped columns "
+            "are read, and rows without ids are numbered.",
         ),
     ] = None,
     database: common.DatabaseOption = None,
@@ -229,7 +229,7 @@ def circo(
             )
     if not names:
         raise UnreadableInput(
-            str(folder), "neither val.json nor test.json here", "name CIRCO's folder"
+            str(folder), "has neither val.json nor test.json", "name CIRCO's folder"
         )
     sources = [read_circo(folder, name) for name in names]
     placed = [(CIRCO_DATASETS[source.corpus], source) for source in sources]
@@ -249,7 +249,7 @@ def runs(
     ],
     system: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="The system's name, if the file does not contain it."),
+        typer.Option(metavar="NAME", help="The system's name, if it is not in the file."),
     ] = None,
     dataset: Annotated[
         str | None, typer.Option(metavar="NAME", help="Needed if the database holds several.")
@@ -308,7 +308,7 @@ def import_sources(
     names = {name for _, source in sources for name in source.all_images()}
     missing = sum(files is None or files.find(name) is None for name in names)
     if missing:
-        place = f" below {root}" if root else ", and no image folder is known (--images DIR)"
+        place = f" below {root}" if root else ", and the image folder is unknown (--images DIR)"
         are = "is" if missing == 1 else "are"
         images_in_all = count_text(len(names), "image")
         common.note(f"{missing:,} of {images_in_all} {are} missing{place}")
@@ -329,6 +329,6 @@ def report(done: dict[str, Imported], units: tuple[str, str], *, as_json: bool) 
         else:
             existed = count_text(counts.already, *units)
             whole = "" if counts.already == 1 else "all "
-            lines.append(f"{name}: nothing new, {whole}{existed} existed")
+            lines.append(f"{name}: unchanged, {whole}{existed} existed")
     result = {name: asdict(counts) for name, counts in done.items()}
     common.print_result(result, "\n".join(lines), as_json=as_json)

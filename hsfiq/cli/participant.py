@@ -22,7 +22,7 @@ app = typer.Typer(help="List, pause, exclude, pay and forget participants.", no_
 
 # `hsfiq participant allow` and `links`: which people of a platform may enrol.
 
-IDS_HELP = "The platform's ids of people, one on each line."
+IDS_HELP = "The platform ids of people, one on each line."
 
 
 @app.command(epilog="Example: hsfiq participant allow ids.txt --study autumn")
@@ -30,13 +30,13 @@ def allow(
     ctx: typer.Context,
     ids: Annotated[Path | None, typer.Argument(metavar="[IDS.txt]", help=IDS_HELP)] = None,
     everybody: Annotated[
-        bool, typer.Option("--everybody", help="Delete the list: all ids are let in again.")
+        bool, typer.Option("--everybody", help="Delete the list, so that all ids may enrol.")
     ] = False,
     study: common.StudyOption = None,
     database: common.DatabaseOption = None,
     as_json: common.JsonOption = False,
 ) -> None:
-    """Let only people with these ids enrol, also later ones.
+    """Restrict enrolment to these platform ids; repeat to add ids.
 
     Enrolled participants are unaffected.
     """
@@ -76,7 +76,7 @@ def links(
 ) -> None:
     """Write a signed link for each id; see `signed_links`.
 
-    Studies with `signed_links` let in no other links.
+    Studies with `signed_links` accept no other links.
     """
     with common.requires("annotate"):
         from hsfiq.annotate.cookies import signer_of
@@ -140,7 +140,9 @@ def add_command(command: str, action: str, help_text: str) -> None:
     def change_status(
         ctx: typer.Context,
         participant: Annotated[str, typer.Argument(help=common.PARTICIPANT_HELP)],
-        reason: Annotated[str, typer.Option(metavar="TEXT", help="Kept with the change.")] = "",
+        reason: Annotated[
+            str, typer.Option(metavar="TEXT", help="The reason, stored with the change.")
+        ] = "",
         study: common.StudyOption = None,
         database: common.DatabaseOption = None,
         as_json: common.JsonOption = False,
@@ -161,12 +163,12 @@ for _command, _action, _help in (
         "exclude",
         "Exclude a participant's answers from releases.\n\nTheir questions are reassigned.",
     ),
-    ("pause", "pause", "Take no answers from a participant for now."),
+    ("pause", "pause", "Pause a participant: no answers are accepted."),
     ("resume", "resume", "Let a paused participant continue."),
     (
         "returned",
         "return",
-        "Record that a participant gave up; the answers stay.\n\nOpen questions are reassigned.",
+        "Record that a participant gave up; answers are kept.\n\nOpen questions are reassigned.",
     ),
     (
         "screened-out",
@@ -211,12 +213,14 @@ def note(
 def review(
     ctx: typer.Context,
     answer: Annotated[str, typer.Argument(help="The answer, such as p7.form_1.3.")],
-    again: Annotated[bool, typer.Option("--again", help="Show it as not looked at.")] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Mark the answer as not reviewed.")
+    ] = False,
     study: common.StudyOption = None,
     database: common.DatabaseOption = None,
     as_json: common.JsonOption = False,
 ) -> None:
-    """Mark a flagged or commented answer as looked at."""
+    """Mark a flagged or commented answer as reviewed."""
     from hsfiq.actors import command_line
     from hsfiq.collect.review import mark_reviewed
 
@@ -245,7 +249,7 @@ def release(
 ) -> None:
     """Give back the places of people who have not consented.
 
-    They can still come back while there is room.
+    They can still take part while places are free.
     """
     from hsfiq.collect.owner import release_places
 
@@ -261,7 +265,7 @@ def release(
 
 
 class Decided(StrEnum):
-    """What can be decided about a participant's pay."""
+    """The possible decisions about a participant's pay."""
 
     APPROVE = "approve"
     REJECT = "reject"
@@ -273,16 +277,23 @@ class Decided(StrEnum):
 def decide(
     ctx: typer.Context,
     participant: Annotated[str, typer.Argument(help=common.PARTICIPANT_HELP)],
-    pay: Annotated[Decided, typer.Argument(help="`ask` sends a message and leaves it open.")],
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="What they read.")] = "",
-    bonus: Annotated[str, typer.Option(metavar="AMOUNT", help="Beside the pay.")] = "",
+    pay: Annotated[
+        Decided, typer.Argument(help="`ask` sends a message and leaves the decision open.")
+    ],
+    reason: Annotated[
+        str, typer.Option(metavar="TEXT", help="The text that the participant reads.")
+    ] = "",
+    bonus: Annotated[
+        str, typer.Option(metavar="AMOUNT", help="A bonus in addition to the pay.")
+    ] = "",
     study: common.StudyOption = None,
     database: common.DatabaseOption = None,
     as_json: common.JsonOption = False,
 ) -> None:
     """Decide on the pay of a participant who has finished.
 
-    `payout` and `hsfiq prolific approve` follow it; `undo` is possible until Prolific knows.
+    `payout` and `hsfiq prolific approve` follow the decision; `undo` is possible until it is sent
+    to Prolific.
     """
     from hsfiq.actors import command_line
     from hsfiq.collect.participants import by_name_or_platform_id
@@ -307,27 +318,28 @@ def decide(
 def exclude_by_rule(
     ctx: typer.Context,
     checks: Annotated[
-        str | None, typer.Option(metavar="N", help="Who failed more checks than this.")
+        str | None, typer.Option(metavar="N", help="Exclude people who failed more checks.")
     ] = None,
     seconds: Annotated[
-        str | None, typer.Option(metavar="S", help="Whose median for a question is less.")
+        str | None,
+        typer.Option(metavar="S", help="Exclude people with a lower median time for a question."),
     ] = None,
     side: Annotated[
-        str | None, typer.Option(metavar="%", help="Who prefers one side more often.")
+        str | None, typer.Option(metavar="%", help="Exclude people who prefer one side more often.")
     ] = None,
     doubtful: Annotated[
         str | None,
-        typer.Option(metavar="%", help="Who flags, or contradicts themselves, more often."),
+        typer.Option(metavar="%", help="Exclude people with more flags or contradictions."),
     ] = None,
-    undo: Annotated[bool, typer.Option("--undo", help="Let them count again.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print whom.")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Include the people again.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the people.")] = False,
     study: common.StudyOption = None,
     database: common.DatabaseOption = None,
     as_json: common.JsonOption = False,
 ) -> None:
-    """Exclude everybody who is beyond a limit.
+    """Exclude the participants beyond a limit.
 
-    Releases name the rule, and whether it was fixed before the launch.
+    Releases report the rule, and whether it was fixed before the launch.
     """
     from hsfiq.actors import command_line
     from hsfiq.collect.owner import apply_rule, left_out_by, undo_rule
@@ -351,7 +363,7 @@ def exclude_by_rule(
 
 
 class PayoutPlatform(StrEnum):
-    """The platforms for which there are payment lists."""
+    """The platforms with payment lists."""
 
     PROLIFIC = "prolific"
     MTURK = "mturk"
@@ -366,7 +378,7 @@ def payout(
     ctx: typer.Context,
     out: Annotated[Path, typer.Option(metavar="DIR", help="The folder of the lists.")],
     platform: Annotated[
-        PayoutPlatform, typer.Option(help="Whose lists are written.")
+        PayoutPlatform, typer.Option(help="The platform of the lists.")
     ] = PayoutPlatform.PROLIFIC,
     max_failed_checks: Annotated[
         int | None,
@@ -384,9 +396,9 @@ def payout(
     database: common.DatabaseOption = None,
     as_json: common.JsonOption = False,
 ) -> None:
-    """Write whom to approve, to reject and to pay a bonus.
+    """Write the lists of people to approve, to reject and to pay a bonus.
 
-    For Prolific, MTurk or a panel; with the reasons for rejections.
+    The lists are for Prolific, MTurk or a panel, and give the reasons for rejections.
     """
     from hsfiq.payout import LEFT_OUT, payout_of, require_free_payout, rule_of, write_payout
 
@@ -429,7 +441,7 @@ def forget(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Holds the releases that are searched [releases].",
+            help="The folder of releases to search [releases].",
             show_default=False,
         ),
     ] = None,
@@ -439,10 +451,10 @@ def forget(
 ) -> None:
     """Delete all data of a person.
 
-    Their answers and checks are deleted. The releases that contain them are not changed; those that
-    the database has recorded, and the folders that are found, are listed.
+    Their answers and checks are deleted. Existing releases are not changed; the recorded releases
+    and the release folders with the person's answers are listed.
 
-    Exit code 1 if the deleted answers can still be in the database's files.
+    The exit code is 1 if the database's files can still contain the deleted answers.
     """
     from hsfiq.actors import command_line
     from hsfiq.collect.owner import PERSONAL_TABLES, perform, prepare
@@ -457,7 +469,7 @@ def forget(
         action = prepare(person.study, "forget", person)
     label = common.participant_label(person.name, person.external_id)
     if not yes and not typer.confirm(f"Delete all answers of {label}?"):
-        raise UnreadableInput("participant forget", "not confirmed, nothing was deleted")
+        raise UnreadableInput("participant forget", "not confirmed; nothing was deleted")
     with opened.writing() as session:
         deleted = perform(session, action, command_line())
     is_erased = opened.erase_deleted_rows(PERSONAL_TABLES)
@@ -472,9 +484,9 @@ def forget(
     lines += [f"{folder} still holds answers of {name}; it was not altered" for folder in holding]
     if not is_erased:
         lines.append(
-            "the deleted answers can still be in the database's files, because the database is in "
-            "use or belongs to another user; repeat "
-            f"`hsfiq participant forget {name}` when it is free"
+            f"the database's files can still contain the deleted answers, because the database is "
+            f"in use or belongs to another user; repeat `hsfiq participant forget {name}` when "
+            f"the database is not in use"
         )
     result = {
         "participant": name,

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from hsfiq.study.config import StudyConfig
 
 app = typer.Typer()
-draft_app = typer.Typer(help="Studies that are set up in the browser.", no_args_is_help=True)
+draft_app = typer.Typer(
+    help="Draw and rehearse studies set up in the browser.", no_args_is_help=True
+)
 
 T = TypeVar("T")
 
@@ -73,35 +75,38 @@ def init(
         str | None,
         typer.Option(
             metavar="links|open|prolific",
-            help="How people come: by personal links, by one open link, or from Prolific.",
+            help="The recruitment: personal links, one open link, or Prolific.",
         ),
     ] = None,
     checks: Annotated[
         bool | None,
-        typer.Option("--checks/--no-checks", help="Whether attention is checked."),
+        typer.Option("--checks/--no-checks", help="Include attention checks."),
     ] = None,
     license_: Annotated[
         str | None,
-        typer.Option("--license", metavar="ID", help="Of the released answers: CC-BY-4.0."),
+        typer.Option(
+            "--license", metavar="ID", help="The license of the released answers: CC-BY-4.0."
+        ),
     ] = None,
     institution: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Named in the consent text.")
     ] = None,
     contact: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="For participants' questions: an address.")
+        str | None,
+        typer.Option(metavar="TEXT", help="The contact address for participants' questions."),
     ] = None,
     ethics: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Who approved the study, and the number.")
+        str | None, typer.Option(metavar="TEXT", help="The ethics approval: committee and number.")
     ] = None,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Ask nothing: take the defaults of what is not given.")
+        bool, typer.Option("--yes", help="Do not ask; use the defaults of omitted options.")
     ] = False,
     as_json: common.JsonOption = False,
 ) -> None:
-    """Make a project folder: a study of own images, queries and ranked lists.
+    """Create a project folder: a study of your images, queries and ranked lists.
 
-    Asks what the options do not say, imports everything, draws the study as a draft, and says what
-    it needs. Commands in the folder need neither --database nor --study.
+    Asks for omitted options, imports the data, draws the study as a draft, and prints its
+    requirements. Commands in the folder need neither --database nor --study.
     """
     from hsfiq.actors import command_line
     from hsfiq.project import make_project, read_sources
@@ -136,12 +141,12 @@ def require_new_folder(folder: Path) -> None:
     outer = common.project_around(folder.resolve().parent)
     if outer is not None:
         raise UnreadableInput(
-            str(folder), f"is inside the project {outer}", "name a folder outside of it"
+            str(folder), f"is inside the project {outer}", "name a folder outside that project"
         )
 
 
 class Asking:
-    """Asks at the terminal what the options do not say, or takes the defaults."""
+    """Asks for omitted options at the terminal, or uses the defaults."""
 
     def __init__(self, *, is_asking: bool) -> None:
         self.is_asking = is_asking
@@ -184,7 +189,7 @@ class Asking:
             platform=platform_named(platform)
             if platform is not None
             else self.ask(
-                "How they come: links (personal), open (one link) or prolific",
+                "Recruitment: links (personal), open (one link) or prolific",
                 usual.platform,
                 platform_named,
             ),
@@ -209,7 +214,7 @@ class Asking:
             except HsfiqError as error:
                 common.print_text(f"  {error.what}" + (f"; {error.remedy}" if error.remedy else ""))
             except typer.Abort as error:
-                what = "is needed where nobody can answer the questions"
+                what = "is required without a terminal"
                 raise UnreadableInput("--yes", what, "or press Ctrl-C to stop") from error
         return read(str(default))
 
@@ -218,7 +223,7 @@ TEXTS = {
     "licence": "License of the released answers, such as CC-BY-4.0 (empty: decide later)",
     "institution": "Institution, named in the consent text (empty: decide later)",
     "contact": "Address for participants' questions (empty: decide later)",
-    "ethics": "Ethics approval: who, and its number (empty: none)",
+    "ethics": "Ethics approval: committee and number (empty: none)",
 }
 
 
@@ -263,7 +268,7 @@ def one_line_of(name: str) -> Callable[[str], str]:
 
 
 def report(folder: Path, sources: Sources, choices: Choices, made: Made, *, as_json: bool) -> None:
-    """Print what the study needs, what would be missed later, and what to do next."""
+    """Print the study's requirements, missing settings and the next commands."""
     from hsfiq.cli.analyze import planned_for, precision_lines
     from hsfiq.study.capacity import StudySize
     from hsfiq.study.creation import missed_later
@@ -331,8 +336,8 @@ def rehearse(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="In place of strengths: a table with query_id, image_id and score, how well the "
-            "image fits in log odds.",
+            help="Instead of strengths: a table with query_id, image_id and score, the fit of the "
+            "image in log odds.",
         ),
     ] = None,
     seed: Annotated[
@@ -358,7 +363,9 @@ def rehearse(
     source = open_database(project.database_url, create=False)
     ctx.call_on_close(source.close)
     if scores is not None and strength:
-        raise UnreadableInput("--scores", "takes the place of --strength", "give one of them")
+        raise UnreadableInput(
+            "--scores", "cannot be combined with --strength", "give only one of the two options"
+        )
     fits = None
     if scores is not None:
         fits = read_fits(scores, ids_of_images(OwnImages(open_images(project.images()))))
@@ -373,7 +380,7 @@ def rehearse(
         "",
         *rehearsed.lines,
         "",
-        f"All of it is simulated: {files} and payments.csv beside.",
+        f"All data are simulated: {files} and payments.csv in the same folder.",
         f"Next: cd {relative(project.folder)}; hsfiq serve    (opens the study, prints the links)",
     ]
     common.print_result(result, "\n".join(text), as_json=as_json)
@@ -381,7 +388,7 @@ def rehearse(
 
 @dataclass(frozen=True, slots=True)
 class Rehearsed:
-    """What simulated annotators were like, and the report on their answers."""
+    """The properties of simulated annotators, and the report on their answers."""
 
     strengths: dict[str, float]
     who: str
@@ -473,7 +480,7 @@ DraftArgument = Annotated[
 def list_(
     ctx: typer.Context, database: common.DatabaseOption = None, as_json: common.JsonOption = False
 ) -> None:
-    """List the drafts, the one that was changed last first."""
+    """List the drafts, the most recently changed first."""
     from hsfiq.drafts import list_drafts, snapshot
 
     opened = common.open_chosen(ctx, database, create=False)
@@ -513,7 +520,7 @@ def draw(
     opens: Annotated[bool, typer.Option("--open", help="Also open the study.")] = False,
     database: common.DatabaseOption = None,
 ) -> None:
-    """Import what a draft holds, and draw its study."""
+    """Import the data of a draft, and draw its study."""
     from hsfiq.actors import command_line
     from hsfiq.cli.study import open_draft
     from hsfiq.drafts import draw as draw_study
@@ -529,7 +536,7 @@ def draw(
 def rehearse_draft(
     ctx: typer.Context,
     draft: DraftArgument,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="The new folder of what it writes.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The new output folder.")],
     strength: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=X", help="A system's strength in log odds of a preference."),
@@ -561,5 +568,5 @@ def chosen_draft(ctx: typer.Context, database: str | None, token: str) -> tuple[
             return opened, snapshot(session, opened, token)
     except Refused as error:
         raise UnreadableInput(
-            "DRAFT", f"there is no draft {token!r}", "see hsfiq draft list"
+            "DRAFT", f"draft {token!r} does not exist", "see hsfiq draft list"
         ) from error

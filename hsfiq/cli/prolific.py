@@ -24,14 +24,12 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Draft, publish, compare and pay a study on Prolific.", no_args_is_help=True)
 
-DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Print what would be sent; send nothing.")
-]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print the requests; send nothing.")]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 OnlyOption = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="NAME", help="Only this participant, if decided on; repeat it for others."
+        metavar="NAME", help="Only this participant, if decided on; repeat the option for several."
     ),
 ]
 
@@ -40,7 +38,7 @@ OnlyOption = Annotated[
 def opened_for(
     ctx: typer.Context, database: str | None, name: str | None, only: list[str] | None = None
 ) -> Iterator[Counterpart]:
-    """The study, and a client with the token of the environment."""
+    """The study, and a client with the token from the environment."""
     from hsfiq.prolific import Counterpart
     from hsfiq.prolific_api import Access, Prolific
 
@@ -56,33 +54,36 @@ def opened_for(
 def draft(
     ctx: typer.Context,
     pay_per_hour: Annotated[
-        str, typer.Option(metavar="AMOUNT", help="The reward for an hour, by the study's minutes.")
+        str,
+        typer.Option(
+            metavar="AMOUNT", help="The hourly reward; the study's duration gives the amount."
+        ),
     ],
     name: common.StudyArgument = None,
     description: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="What people read on Prolific; else title and length."),
+        typer.Option(metavar="FILE", help="The description on Prolific; else title and duration."),
     ] = None,
     url: common.UrlOption = None,
     dry_run: DryRunOption = False,
     database: common.DatabaseOption = None,
     as_json: common.JsonOption = False,
 ) -> None:
-    """Create a draft on Prolific, and bind the study to it.
+    """Create a draft on Prolific, and bind the study to the draft.
 
-    It costs nothing until it is published, and can be changed on Prolific before.
+    The draft costs nothing until it is published, and can be edited on Prolific before publication.
     """
     from hsfiq.prolific import draft_of, drafted, make_draft, money
     from hsfiq.readers.files import read_text
 
     pay, root = common.amount("--pay-per-hour", pay_per_hour), common.root_of_links(url)
     if is_local(root):
-        what = f"{root} is this machine only, where nobody from Prolific could begin"
+        what = f"{root} is reachable only from this machine, not by participants from Prolific"
         raise UnreadableInput("--url", what, "name the server's public address")
     text = read_text(description).strip() if description else ""
     with opened_for(ctx, database, name) as at:
         if (known := drafted(at)) is not None:
-            line = f"study {at.name}: {known.id} exists on Prolific; it is {known.status}"
+            line = f"study {at.name}: {known.id} already exists on Prolific as {known.status}"
             result = {"study": at.name, "platform_study_id": known.id, "created": False}
             common.print_result(result, line, as_json=as_json)
             return
@@ -100,7 +101,7 @@ def draft(
     made_id = made.id if made else None
     lines += (
         [
-            f"drafted as {made_id}; choose on Prolific who may take part",
+            f"drafted as {made_id}; choose the audience on Prolific",
             f"next: hsfiq study open {at.name}, then hsfiq prolific publish {at.name}",
         ]
         if made_id
@@ -121,9 +122,9 @@ def publish(
     database: common.DatabaseOption = None,
     as_json: common.JsonOption = False,
 ) -> None:
-    """Publish the draft, or start the paused study again.
+    """Publish the draft, or resume the paused study.
 
-    Prolific then reserves the cost of all places.
+    Prolific reserves the cost of all places at publication.
     """
     from hsfiq.prolific import cost_of
     from hsfiq.prolific import publish as publish_study
@@ -150,7 +151,7 @@ def pause(
     database: common.DatabaseOption = None,
     as_json: common.JsonOption = False,
 ) -> None:
-    """Let no further people begin; those who have begun can go on."""
+    """Stop recruitment; current participants can finish."""
     from hsfiq.prolific import pause as pause_study
 
     with opened_for(ctx, database, name) as at:
@@ -168,8 +169,8 @@ def sync(
 ) -> None:
     """Compare submissions with participants.
 
-    Places of returned and timed-out submissions go back. A running `hsfiq serve` with a token does
-    this every 30 seconds.
+    Places of returned and timed-out submissions are freed. A running `hsfiq serve` with a token
+    does this every 30 seconds.
     """
     from hsfiq.prolific import sync as compare
 
@@ -180,7 +181,7 @@ def sync(
     for people, what in (
         (synced.given_back, "left on Prolific; their places are free"),
         (synced.unknown_here, "on Prolific are not among the participants"),
-        (synced.unknown_there, "came from Prolific and have no submission"),
+        (synced.unknown_there, "came from Prolific and have no submission there"),
     ):
         if people:
             lines.append(f"{len(people):,} {what}: {first_few(people, 10)}")
@@ -212,7 +213,7 @@ def approve(
 ) -> None:
     """Approve the submissions of participants who have finished.
 
-    `hsfiq participant payout` decides by the same rules. Exit code 1 if something was not done.
+    `hsfiq participant payout` uses the same rules. The exit code is 1 if a request failed.
     """
     from hsfiq.prolific_payments import review
 
@@ -235,7 +236,7 @@ def bonus(
         typer.Option(
             metavar="MINUTES",
             min=0.01,
-            help="Then send a bonus again that got no answer and that Prolific does not show.",
+            help="Resend a bonus that got no reply and that Prolific does not list.",
         ),
     ] = 30,
     only: OnlyOption = None,
@@ -246,7 +247,7 @@ def bonus(
 ) -> None:
     """Pay bonuses to approved participants who have none yet.
 
-    Exit code 1 if something was not done.
+    The exit code is 1 if a request failed.
     """
     from hsfiq.prolific_payments import pay_bonuses
 
@@ -258,7 +259,7 @@ def bonus(
 
 
 def asking(*, dry_run: bool, yes: bool) -> Callable[[Plan], bool]:
-    """Show a plan, and ask whether to send it."""
+    """Show a plan, and ask for confirmation."""
 
     def ask(plan: Plan) -> bool:
         for line in plan.lines():
@@ -270,13 +271,13 @@ def asking(*, dry_run: bool, yes: bool) -> Callable[[Plan], bool]:
 
 def confirmed(total: str, *, yes: bool) -> bool:
     """Whether the owner has typed the total; `UnreadableInput` if it is another one."""
-    if not yes and typer.prompt(f"type {total} to agree", err=True).strip() != total:
-        raise UnreadableInput("hsfiq prolific", "not confirmed, nothing was sent")
+    if not yes and typer.prompt(f"type {total} to confirm", err=True).strip() != total:
+        raise UnreadableInput("hsfiq prolific", "not confirmed; nothing was sent")
     return True
 
 
 def finish(plan: Plan, *, dry_run: bool, as_json: bool) -> None:
-    """Print what was sent; exit code 1 if something was not, or nobody knows."""
+    """Print the sent requests; exit code 1 if a request failed or its result is unknown."""
     done = ", ".join(f"{n:,} {kind}" for kind, n in plan.done.items()) or "nothing"
     end = "nothing was sent (--dry-run)" if dry_run else f"done: {done}"
     common.print_result(plan.facts(), f"study {plan.study}: {end}", as_json=as_json)

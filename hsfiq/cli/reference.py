@@ -22,9 +22,9 @@ The help of each command. `-h` is short for `--help`. Exit codes: 0 done; 1 a ch
 is nothing to do; 2 wrong usage or unreadable input. Errors are one line on the error stream;
 `--debug` anywhere shows the traceback.
 
-The same thing is spelled in the same way everywhere:
+Names of arguments and options are consistent:
 
-| spelling | what it names |
+| spelling | meaning |
 |---|---|
 | `NAME`, first | the study, participant or account: `hsfiq study open NAME` |
 | `--study NAME` | the study, where `NAME` is something else |
@@ -36,15 +36,15 @@ The same thing is spelled in the same way everywhere:
 | `--release DIR` or `RELEASE`, first | a release's folder |
 | `--metric NAME`, `--scores FILE` | a metric, and a file with its values |
 | `--images DIR`, `--data DIR` | image files, and a dataset's own folder |
-| `--out` | what is written |
+| `--out` | the output |
 | `--json` | the result for programs |
-| `--yes` | asks nothing |
+| `--yes` | no confirmation |
 | `--force` | replaces what exists |
-| `--seed N` | of all random draws |
+| `--seed N` | the seed of all random draws |
 | `...` after a value | the option may be repeated |
 
-A *run* is ranked lists, a training writes a *checkpoint folder*, a *release* is a dataset, and a
-*session* is a search.
+A *run* is a file of ranked lists, training writes a *checkpoint folder*, a *release* is a dataset,
+and a *session* is a search.
 """
 
 

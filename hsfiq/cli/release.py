@@ -29,10 +29,10 @@ ReleaseArgument = Annotated[
 
 @app.command(epilog="Example: hsfiq release verify releases/my-study-hp-1.0.0")
 def verify(folder: ReleaseArgument, as_json: common.JsonOption = False) -> None:
-    """Check that a release agrees with its description.
+    """Verify the integrity of a release.
 
     Digests, types, ranges, references between tables, the funnel, the split and further files are
-    checked. If rows are wrong, the first ones are printed, and the exit code is 1.
+    checked. If rows are invalid, the first ones are printed, and the exit code is 1.
     """
     from hsfiq.releases.verify import verify as verify_folder
 
@@ -79,16 +79,17 @@ def list_(
     question: Annotated[
         str | None,
         typer.Option(
-            metavar="ID", help="Which revision of this answer each release has: p7.form_1.0."
+            metavar="ID",
+            help="Show which revision of this answer each release contains: p7.form_1.0.",
         ),
     ] = None,
     database: common.DatabaseOption = None,
     as_json: common.JsonOption = False,
 ) -> None:
-    """List the releases that hsfiq export has written.
+    """List the releases written by hsfiq export.
 
-    Those that the database has recorded, oldest first, each with the number of answers that have
-    arrived since.
+    The releases recorded in the database are listed, oldest first, each with the number of later
+    answers.
     """
     from hsfiq.collect.owner import exports_with
     from hsfiq.collect.participants import by_name_or_platform_id
@@ -96,10 +97,12 @@ def list_(
     from hsfiq.collect.studies import list_studies
 
     if participant is not None and question is not None:
-        raise UnreadableInput("--participant", "does not go with --question", "leave one out")
+        raise UnreadableInput(
+            "--participant", "cannot be combined with --question", "leave one out"
+        )
     answers: list[AnswerInRelease] = []
     of_study = "" if study is None else f" of study {study}"
-    empty = f"no release{of_study} yet: hsfiq export writes one"
+    empty = f"no release{of_study} yet: write one with hsfiq export"
     with common.open_chosen(ctx, database, create=False).reading() as session:
         if participant is not None:
             row = common.chosen_study(session, study)
@@ -158,13 +161,13 @@ OF_INTERVALS = {"low", "high", "p", "p_clustered", "df", "n_clusters"}
 @app.command(epilog="Example: hsfiq release diff releases/a-hp-1.0.0 releases/a-hp-1.1.0")
 def diff(
     before: Annotated[Path, typer.Argument(metavar="A", help="A release folder.")],
-    after: Annotated[Path, typer.Argument(metavar="B", help="Another one, of the same kind.")],
+    after: Annotated[Path, typer.Argument(metavar="B", help="Another release of the same kind.")],
     metric: Annotated[
         list[str] | None,
         typer.Option(
             "--metric",
             metavar="NAME",
-            help="Also compare the figures of this metric, such as recall@5.",
+            help="Also compare the results of this metric, such as recall@5.",
         ),
     ] = None,
     as_json: common.JsonOption = False,
@@ -209,7 +212,7 @@ def figures_of(folder: Path, metrics: list[str]) -> dict[str, dict[str, Any]]:
     require_readable(folder)
     kind = kind_of(folder)
     if kind == "arena":
-        what = "votes of an arena are about lists of live systems, which have no metric"
+        what = "an arena's votes are about lists of live systems, which have no metrics"
         raise UnreadableInput("--metric", what, "leave it out")
     if kind in STATISTICS:
         from hsfiq.analysis.analyze import load_kind_inputs
@@ -303,14 +306,17 @@ def merge(
     title: Annotated[
         str, typer.Option(metavar="TEXT", help="The study's title; by default that of A.")
     ] = "",
-    seed: Annotated[int, typer.Option(min=0, help="Of the new pseudonyms.")] = 0,
-    version: Annotated[str, typer.Option(metavar="X.Y.Z", help="Of the release.")] = "1.0.0",
+    seed: Annotated[int, typer.Option(min=0, help="The seed of the new pseudonyms.")] = 0,
+    version: Annotated[
+        str, typer.Option(metavar="X.Y.Z", help="The version of the release.")
+    ] = "1.0.0",
     as_json: common.JsonOption = False,
 ) -> None:
     """Merge releases of one kind.
 
-    They must have the same scale, wording and filters. Participants stay apart and get new
-    pseudonyms. Queries that share an id but differ get new ids, and so do live systems.
+    They must have the same scale, wording and filters. Participants of different releases are never
+    joined and get new pseudonyms. Different queries with the same id get new ids; the same applies
+    to live systems.
     """
     from hsfiq.cli.export import as_result, describe
     from hsfiq.errors import UnreadableInput
@@ -320,7 +326,7 @@ def merge(
     from hsfiq.study.config import require_study_name
 
     if len(folders) < 2:
-        raise UnreadableInput("A B...", "is one release", "name two or more")
+        raise UnreadableInput("A B...", "names only one release", "name two or more")
     require_study_name(name)
     full = full_version(version)
     outcome = merge_releases(folders, out, name=name, title=title, seed=seed, version=full)
@@ -336,13 +342,16 @@ def merge(
 def push(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A release folder.")],
     repo: Annotated[
-        str, typer.Option(metavar="OWNER/NAME", help="The dataset repository; made if needed.")
+        str,
+        typer.Option(
+            metavar="OWNER/NAME", help="The dataset repository; created if it does not exist."
+        ),
     ],
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would be uploaded; upload nothing.")
+        bool, typer.Option("--dry-run", help="Print the files to upload; upload nothing.")
     ] = False,
     private: Annotated[
-        bool, typer.Option("--private", help="Make a repository that only its owners see.")
+        bool, typer.Option("--private", help="Create a private repository.")
     ] = False,
     as_json: common.JsonOption = False,
 ) -> None:

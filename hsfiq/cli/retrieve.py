@@ -40,15 +40,20 @@ class RetrieveOptions(ScorerOptions):
         str, typer.Option(metavar="DIR|drawn", help="A dataset's folder, or the catalogue.")
     ]
     out: Annotated[
-        Path, typer.Option(metavar="FILE", help="The run, as JSONL; a stopped one goes on.")
+        Path, typer.Option(metavar="FILE", help="The run as JSONL; a stopped run is resumed.")
     ]
     system: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Refuse a checkpoint of another system.")
+        str | None,
+        typer.Option(
+            metavar="NAME", help="The expected system; a checkpoint of another system is refused."
+        ),
     ] = None
     images: Annotated[Path | None, images_option("in --data's folder")] = None
     dataset: Annotated[
         DatasetName | None,
-        typer.Option(help="Of --data; else the one that the checkpoint was trained for."),
+        typer.Option(
+            help="The dataset of --data; else the one that the checkpoint was trained for."
+        ),
     ] = None
     split: Annotated[str, typer.Option(metavar="NAME", help="The dataset's split.")] = "val"
     corpus: Annotated[
@@ -72,12 +77,12 @@ class RetrieveOptions(ScorerOptions):
         typer.Option(
             metavar="N",
             min=1,
-            help="Search N groups of an index (extra: index) instead of all images; the share of "
-            "the exact lists that it finds is printed.",
+            help="Search N clusters of an approximate index (extra: index) instead of all images; "
+            "its recall of the exact lists is printed.",
         ),
     ] = None
     allow_missing: Annotated[
-        bool, typer.Option("--allow-missing", help="Go on without images that are missing.")
+        bool, typer.Option("--allow-missing", help="Continue without missing images.")
     ] = False
     as_json: common.JsonOption = False
 
@@ -188,7 +193,7 @@ def as_text(result: dict[str, Any]) -> str:
         f"{result['run']}: {lists}, {result['system']}",
         f"candidates: {sizes}; the reference "
         + ("is one of them" if result["reference_is_candidate"] else "is left out"),
-        f"ranking held at most {result['memory_mb']} MB besides the model",
+        f"ranking used at most {result['memory_mb']} MB besides the model",
     ]
     for name, recall in result.get("index", {}).get("recall", {}).items():
         share = f"{recall['recall']:.4f} of the exact lists of {recall['n']:,} queries"
@@ -205,7 +210,7 @@ SHORTEST_TOKEN = 16
 
 TokenFileOption = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Holds the token that requests must have."),
+    typer.Option(metavar="FILE", help="The file with the token required in requests."),
 ]
 
 
@@ -220,22 +225,30 @@ class ServeOptions(ScorerOptions):
         ),
     ] = "all"
     port: Annotated[
-        int, typer.Option(metavar="N", min=0, max=65535, help="To listen on; 0: any free one.")
+        int,
+        typer.Option(
+            metavar="N", min=0, max=65535, help="The port to listen on; 0: any free port."
+        ),
     ] = PORT
     host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="To listen on; other machines need a token.")
+        str,
+        typer.Option(
+            metavar="ADDRESS",
+            help="The address to listen on; an address that "
+            "other machines can reach needs a token.",
+        ),
     ] = HOST
     token_file: TokenFileOption = None
     max_batch: Annotated[
-        int, typer.Option(metavar="N", min=1, max=10_000, help="Searches of one request.")
+        int, typer.Option(metavar="N", min=1, max=10_000, help="The most searches in a request.")
     ] = 64
     threads: Annotated[
         int,
         typer.Option(
             metavar="N",
             min=1,
-            help="PyTorch's, for each request on a CPU. More help large models; small ones are "
-            "slower with them where other programs run.",
+            help="PyTorch's threads for each request on a CPU. More threads speed up large "
+            "models, and slow down small ones on a busy machine.",
         ),
     ] = 1
 
@@ -277,7 +290,7 @@ def serve(
             )
         if missing:
             n = f"{len(missing):,} of {len(candidates.image_ids):,} images"
-            common.warn([f"{n} are missing or unreadable and left out ({first_few(missing)})"])
+            common.warn([f"{n} are missing or unreadable and were left out ({first_few(missing)})"])
         accept_connections(listener)
         system, port = ranker.system(), listener.getsockname()[1]
         common.print_text(
@@ -313,14 +326,14 @@ def check(
     url: Annotated[str, typer.Argument(metavar="URL", help="Such as http://127.0.0.1:8100.")],
     token_file: TokenFileOption = None,
     timeout: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.1, help="To wait for each answer.")
+        float, typer.Option(metavar="SECONDS", min=0.1, help="The timeout of each request.")
     ] = 10.0,
     images: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="The corpus' images; one is sent as an image of the client's own, and must get "
-            "the list of its id.",
+            help="The corpus' images; one of them is uploaded as a query and must get the same "
+            "list as its id.",
         ),
     ] = None,
     as_json: common.JsonOption = False,
@@ -339,7 +352,9 @@ def check(
         report = check_conformance(retriever, file_of)
     common.print_result(report.to_json(), report.as_text(), as_json=as_json)
     if report.failed:
-        raise NothingToDo(f"{url}: {len(report.failed)} of {len(report.results)} rules are broken")
+        raise NothingToDo(
+            f"{url}: {len(report.failed)} of {len(report.results)} rules are violated"
+        )
 
 
 def read_token(path: Path) -> str:
@@ -351,7 +366,7 @@ def read_token(path: Path) -> str:
     if len(token) < SHORTEST_TOKEN or not token.isascii() or len(token.split()) != 1:
         raise UnreadableInput(
             str(path),
-            f"holds no token of {SHORTEST_TOKEN} or more letters, digits and signs",
+            f"holds no token of at least {SHORTEST_TOKEN} letters, digits and signs",
             "make one with: openssl rand -hex 32",
         )
     return token
@@ -387,13 +402,14 @@ def convert(
     ],
     out: Annotated[Path, typer.Option(metavar="DIR", help="The new folder.")],
     model: Annotated[
-        str, typer.Option(metavar="NAME", help="Of LAVIS' files: blip2-vitg or blip2-coco.")
+        str,
+        typer.Option(metavar="NAME", help="The model of LAVIS' files: blip2-vitg or blip2-coco."),
     ] = "blip2-vitg",
     as_json: common.JsonOption = False,
 ) -> None:
     """Convert BLIP-2's weights to the other layout.
 
-    The numbers are the same. The new folder is written completely or not at all.
+    The values of the weights do not change. The new folder is written completely or not at all.
     """
     with common.requires("model"):
         from hsfiq.model.encoders import hf_conversion
@@ -428,7 +444,7 @@ def import_(
     dataset: Annotated[
         Literal["fashioniq", "cirr"] | None,
         typer.Option(
-            help="What they were trained on. Not needed for files known by their SHA-1.",
+            help="The training dataset. Not needed for files known by their SHA-1.",
         ),
     ] = None,
     weights_folder: Annotated[
@@ -442,9 +458,9 @@ def import_(
     ] = None,
     as_json: common.JsonOption = False,
 ) -> None:
-    """Make a checkpoint from the files that its authors published.
+    """Create a checkpoint from weights published by the authors.
 
-    The checkpoint is that of a retrieval system, or of QuRe's scorer.
+    The weights are those of a retrieval system, or of QuRe's scorer.
     """
     with common.requires("model"):
         from hsfiq.model.retrieval.import_weights import import_weights

@@ -35,7 +35,7 @@ def preview(
 ) -> None:
     """Print a link that shows the study as annotators see it.
 
-    Nothing is stored. Anybody with the link can open the preview until it expires, also while the
+    Nothing is stored. Anybody with the link can open the preview until it expires, even if the
     study is a draft.
     """
     with common.requires("annotate"):
@@ -62,14 +62,14 @@ def unblind(
 ) -> None:
     """Show results by system before the study is closed.
 
-    It is recorded, and nobody can undo it.
+    The disclosure is recorded, and cannot be undone.
     """
     from hsfiq.actors import command_line
     from hsfiq.collect.review import unblind as show_results
 
     with common.open_chosen(ctx, database, create=False).writing() as session:
         show_results(session, common.chosen_study(session, name), command_line(), datetime.now(UTC))
-    line = f"study {name}: results by system are shown from now on"
+    line = f"study {name}: results by system are now shown"
     common.print_result({"study": name, "hidden": False}, line, as_json=as_json)
 
 
@@ -78,17 +78,17 @@ def edit(
     ctx: typer.Context,
     name: StudyName,
     config: Annotated[
-        Path, typer.Argument(metavar="CONFIG.toml", help="The study's file, corrected.")
+        Path, typer.Argument(metavar="CONFIG.toml", help="The corrected study file.")
     ],
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would change; store nothing.")
+        bool, typer.Option("--dry-run", help="Print the changes; store nothing.")
     ] = False,
     database: common.DatabaseOption = None,
     as_json: common.JsonOption = False,
 ) -> None:
-    """Correct a study's texts and codes; earlier versions are kept.
+    """Correct a study's texts and codes; keep earlier versions.
 
-    The study may be served at the same time. If anything else in the file differs from the study,
+    The study may be served at the same time. If other settings in the file differ from the study,
     nothing is changed.
     """
     from hsfiq.collect.owner import ForbiddenEdit, perform_edit, prepare_edit
@@ -111,11 +111,11 @@ def edit(
             about = f"text version {number}"
             common.record_command(session, Action.STUDY_EDIT, study=name, about=about)
     if not lines:
-        end = "no text or code differs; nothing is changed"
+        end = "texts and codes are the same; nothing was changed"
     elif dry_run:
-        end = "nothing is stored (--dry-run)"
+        end = "nothing was stored (--dry-run)"
     else:
-        end = f"stored as version {number}; participants get it with their next page"
+        end = f"stored as version {number}; participants see it on their next page"
     result = {"study": name, "text_version": number, "difference": lines}
     common.print_result(result, "\n".join([*lines, f"study {name}: {end}"]), as_json=as_json)
 
@@ -127,14 +127,17 @@ def message(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The message, as Markdown.")],
     participant: Annotated[
         str | None,
-        typer.Option(metavar="ID", help=f"Send it to one only. {common.PARTICIPANT_HELP}"),
+        typer.Option(
+            metavar="ID",
+            help=f"Send the message only to this participant. {common.PARTICIPANT_HELP}",
+        ),
     ] = None,
     database: common.DatabaseOption = None,
     as_json: common.JsonOption = False,
 ) -> None:
-    """Send a message to all who take part now, or to one participant.
+    """Send a message to all current participants, or to one.
 
-    They see it with their next page, and it is recorded when they have closed it.
+    Participants see the message on their next page; its closing is recorded.
     """
     from hsfiq.collect.messages import send_message
     from hsfiq.collect.participants import by_name_or_platform_id
@@ -166,7 +169,7 @@ def enrolment(
             metavar="N",
             min=0,
             max=1_000_000,
-            help="How many may begin from one address in an hour; 0: no limit.",
+            help="The most participants from one IP address per hour; 0: no limit.",
         ),
     ] = None,
     unbegun_minutes: Annotated[
@@ -175,20 +178,20 @@ def enrolment(
             metavar="N",
             min=0,
             max=525_600,
-            help="When a place goes back whose participant has not agreed; 0: when the lease ends.",
+            help="When to free a place without consent; 0: when the lease ends.",
         ),
     ] = None,
     signed_links: Annotated[
         bool | None,
         typer.Option(
             "--signed-links/--any-links",
-            help="Whether people of a platform need links of `hsfiq participant links`.",
+            help="Require links of `hsfiq participant links` from people of a platform.",
         ),
     ] = None,
     database: common.DatabaseOption = None,
     as_json: common.JsonOption = False,
 ) -> None:
-    """Print the rules for who may begin, or change them."""
+    """Print or change the rules of enrolment."""
     from hsfiq.collect.owner import change_enrolment
     from hsfiq.study.config import config_of
 
@@ -220,14 +223,15 @@ def hit(
     study: Annotated[str, typer.Argument(metavar="NAME", help="The study.")],
     url: Annotated[
         str | None,
-        typer.Option(
-            metavar="URL", help="The address of the server for browsers [HSFIQ_PUBLIC_URL]."
-        ),
+        typer.Option(metavar="URL", help="The server's public address [HSFIQ_PUBLIC_URL]."),
     ] = None,
     height: Annotated[
         int,
         typer.Option(
-            metavar="PIXELS", min=0, max=10_000, help="Of the frame; 0 fits it to the window."
+            metavar="PIXELS",
+            min=0,
+            max=10_000,
+            help="The height of the frame; 0 fits the frame to the window.",
         ),
     ] = 0,
     database: common.DatabaseOption = None,
@@ -264,14 +268,14 @@ def quota(
     study: Annotated[str, typer.Argument(metavar="NAME", help="The study.")],
     quotas: Annotated[
         list[str],
-        typer.Argument(metavar="CATEGORY=N...", help="The most participants of each category."),
+        typer.Argument(metavar="CATEGORY=N...", help="The quotas by category."),
     ],
     database: common.DatabaseOption = None,
     as_json: common.JsonOption = False,
 ) -> None:
-    """Set how many participants get forms of a category.
+    """Set the most participants of a category.
 
-    The other quotas stay.
+    Other quotas are unchanged.
     """
     from hsfiq.collect.owner import change_quotas
     from hsfiq.collect.places import quotas_of
@@ -318,7 +322,7 @@ def strike(
     database: common.DatabaseOption = None,
     as_json: common.JsonOption = False,
 ) -> None:
-    """Leave a text that somebody typed out of later releases."""
+    """Redact a text that a participant typed from later releases."""
     from hsfiq.collect.searches import strike as strike_text
 
     with common.open_chosen(ctx, database, create=False).writing() as session:
@@ -329,7 +333,7 @@ def strike(
             about = f"{search} turn {turn}"
             common.record_command(session, Action.STUDY_STRIKE, study=name, about=about)
     result = {"study": name, "search": search, "turn": turn, "was_struck": not is_new}
-    state = "is struck" if is_new else "has been struck before"
+    state = "is struck" if is_new else "was already redacted"
     line = f"study {name}: the text of turn {turn} of {search} {state}"
     common.print_result(result, line, as_json=as_json)
 
@@ -342,15 +346,15 @@ def share(
     ctx: typer.Context,
     name: StudyName,
     revoke: Annotated[
-        int | None, typer.Option(metavar="N", help="Revoke link N instead; there is no undo.")
+        int | None, typer.Option(metavar="N", help="Revoke link N instead; this cannot be undone.")
     ] = None,
     url: common.UrlOption = None,
     database: common.DatabaseOption = None,
     as_json: common.JsonOption = False,
 ) -> None:
-    """Make or revoke a link to the newest report.
+    """Create or revoke a link to the newest report.
 
-    Anybody with the link can read the report without an account. It is printed only once.
+    Anybody with the link can read the report without an account. The link is printed only once.
     """
     from hsfiq.actors import command_line
     from hsfiq.releases.reports import revoke_report, share_report
@@ -371,10 +375,10 @@ def share(
 def jobs(
     ctx: typer.Context,
     stop: Annotated[
-        int | None, typer.Option(metavar="N", help="Stop job N, or take it off the list.")
+        int | None, typer.Option(metavar="N", help="Stop job N, or remove it from the list.")
     ] = None,
     again: Annotated[
-        int | None, typer.Option(metavar="N", help="Queue job N again, which failed or stopped.")
+        int | None, typer.Option(metavar="N", help="Queue job N again after it failed or stopped.")
     ] = None,
     database: common.DatabaseOption = None,
     as_json: common.JsonOption = False,
@@ -410,10 +414,10 @@ def texts(
     ] = "short",
     queries: Annotated[
         Literal["composed", "text", "image"],
-        typer.Option(help="What the study's queries consist of: a text, an image, or both."),
+        typer.Option(help="The form of the study's queries: a text, an image, or both."),
     ] = "composed",
 ) -> None:
-    """Print the texts that a language lacks, in English.
+    """Print the English texts that a language file lacks.
 
     Short texts are printed with their keys. Texts in the language file beside CONFIG.toml are left
     out.
@@ -432,7 +436,7 @@ def texts(
 
 
 def missing_as_json(path: Path, language: str, form: QueryForm, config: StudyConfig) -> str:
-    """The missing texts in the structure of a language file, those of the owner as they are."""
+    """The missing texts in the structure of a language file; the owner's texts are not changed."""
     from hsfiq.study.languages import nested, read_language_file, untranslated_texts
 
     own, errors = read_language_file(path, config) if path.is_file() else ({}, [])

@@ -37,15 +37,15 @@ class JudgeOptions:
         str | None,
         typer.Option(
             metavar="JUDGE",
-            help="In place of --checkpoint: clipscore:DIR, vqascore:DIR, chat:MODEL, or a judge of "
-            "yours (docs/reference/judges.md).",
+            help="Instead of --checkpoint: clipscore:DIR, vqascore:DIR, chat:MODEL, or your own "
+            "judge (docs/reference/judges.md).",
         ),
     ] = None
     prompt: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Of a judge: change, vqascore, preference, likert, or a .toml file.",
+            help="A judge's prompt: change, vqascore, preference, likert, or a .toml file.",
         ),
     ] = None
     endpoint: Annotated[
@@ -61,27 +61,27 @@ class JudgeOptions:
             metavar="N",
             min=1,
             max=64,
-            help="chat: requests at the same time, 4 by default.",
+            help="chat: the number of parallel requests, 4 by default.",
         ),
     ] = None
     per_minute: Annotated[
         float | None,
-        typer.Option(metavar="N", min=0.01, help="For a judge: the most calls a minute."),
+        typer.Option(metavar="N", min=0.01, help="A judge's rate limit, in calls per minute."),
     ] = None
     price: Annotated[
         str | None,
         typer.Option(
             metavar="IN,OUT",
-            help="Of a judge: money for a million prompt and completion tokens, such as 2.5,10.",
+            help="A judge's price per million prompt and completion tokens, such as 2.5,10.",
         ),
     ] = None
 
     def require_judge(self) -> None:
-        """Refuse the options of a judge if there is none."""
+        """Refuse the options of a judge without a judge."""
         for field in fields(self):
             if getattr(self, field.name) is not None and self.judge is None:
                 option = f"--{field.name.replace('_', '-')}"
-                raise UnreadableInput(option, "is about a judge, but none is asked", "add --judge")
+                raise UnreadableInput(option, "needs a judge, and none was named", "add --judge")
 
     def build(self, device: str | None) -> Judge:
         from hsfiq.model.judges.score import JudgeSettings, build_judge
@@ -125,7 +125,7 @@ def folder_or_none(images: Path | None) -> Path | None:
 
 
 def images_option(otherwise: str) -> OptionInfo:
-    """`--images`, with the place that is used without it."""
+    """`--images`, with its default."""
     option: OptionInfo = typer.Option(
         metavar="DIR", help=f"The images; else {otherwise}.", callback=folder_or_none
     )
@@ -142,7 +142,8 @@ class ScorerOptions:
         ),
     ] = None
     cache: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Keeps images' features; else $HSFIQ_CACHE.")
+        Path | None,
+        typer.Option(metavar="DIR", help="The cache of image features; else $HSFIQ_CACHE."),
     ] = None
     device: Annotated[
         str | None, typer.Option(metavar="NAME", help="cpu, cuda, cuda:1; else a GPU if any.")
@@ -179,24 +180,25 @@ def score(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="The metric's, for hsfiq analyze --metric; cirqrs, or the judge's kind.",
+            help="The metric's name for hsfiq analyze --metric; cirqrs, or the judge's kind.",
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Of FILE: the new file for its scores.")
+        Path | None, typer.Option(metavar="FILE", help="The new file for the scores of FILE.")
     ] = None,
     images: Annotated[Path | None, images_option("images/ in RELEASE or here")] = None,
     *,
     options: ScorerOptions,
     judging: JudgeOptions,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace another scorer's scores.")
+        bool, typer.Option("--force", help="Replace the scores of another scorer.")
     ] = False,
     as_json: common.JsonOption = False,
 ) -> None:
-    """Score every retrieved set of a release, into RELEASE.scores beside it, or of a file.
+    """Score every retrieved set of a release or of a file.
 
-    Of a release of searches, every list, by the reference and the text of its turn.
+    The scores of a release are written to RELEASE.scores next to the release. In a release of
+    searches, every list is scored with the reference and the text of its turn.
     """
     judging.require_judge()
     if judging.judge is not None:
@@ -212,7 +214,9 @@ def score(
         return
     common.existing_folder(release)
     if out is not None:
-        raise UnreadableInput("--out", "is for a file of sets", "a release's scores are beside it")
+        raise UnreadableInput(
+            "--out", "is for a file of sets", "a release's scores are written next to the release"
+        )
     with common.requires("model"):
         from hsfiq.cli.training_bar import TrainingBar
         from hsfiq.model.release_scores import require_metric_name, score_release
@@ -237,10 +241,10 @@ def judge(
     as_json: bool,
 ) -> None:
     if scorer is not None:
-        raise UnreadableInput("--judge", "takes the place of --checkpoint", "name one of them")
+        raise UnreadableInput("--judge", "cannot be combined with --checkpoint", "name one of them")
     if release.is_file() == (out is None):
         where = str(release) if out is None else "--out"
-        raise UnreadableInput(where, "a file of sets needs --out FILE, a release takes none")
+        raise UnreadableInput(where, "only a file of sets takes --out FILE, and needs it")
     if not release.is_file():
         common.existing_folder(release)
     with common.requires("model"):
@@ -269,7 +273,7 @@ def judged_text(result: dict[str, Any], costs: dict[str, float], out: Path | Non
         lines.append(f"missing or unreadable images: {first_few(result['missing_images'])}")
     answers = result["answers"]
     null = ", ".join(f"{n:,} {reason}" for reason, n in answers["null"].items())
-    lines.append(f"answers: {answers['questions']:,}, of which without a value: {null or 'none'}")
+    lines.append(f"answers: {answers['questions']:,}; without a value: {null or 'none'}")
     for label, spent in (("this run", costs), ("since the first run", result["costs"])):
         lines.append(f"costs, {label}: " + ", ".join(f"{n:,} {key}" for key, n in spent.items()))
     bias = result.get("position_bias")
@@ -326,7 +330,7 @@ def as_text(result: dict[str, Any], release: Path) -> str:
         lines += [
             f"missing or unreadable images: {first_few(result['missing_images'])}",
             f"sets without a score: {first_few(result['unscored_sets'])}",
-            f"all are named in {path.with_suffix('.json')}",
+            f"{path.with_suffix('.json')} lists all",
         ]
     recall = "" if is_of_searches(release) else " --metric recall@5"
     next_command = f"next: hsfiq analyze {release}{recall} --metric {result['metric']}"
@@ -339,7 +343,7 @@ def as_text(result: dict[str, Any], release: Path) -> str:
 # answers that its scorer was trained on.
 
 SCORERS = ("cirqrs", "qure", "preference")
-"""The metrics that a project's checkpoint gives; another name without scores is a mistake."""
+"""The metrics that a project's checkpoint can compute; other names need scores."""
 
 
 def score_in_project(
@@ -363,7 +367,7 @@ def score_in_project(
         raise UnreadableInput(where, what, remedy)
     if len(found) > 1 or len(unscored) > 1:
         listed = first_few([str(each) for each in found])
-        what = f"{release} has no such scores, and which checkpoint gives them is not known"
+        what = f"{release} has no such scores, and the checkpoint for them is unknown"
         remedy = f"score with one of {listed}: hsfiq score {release} --checkpoint DIR --name {name}"
         raise UnreadableInput(where, what, remedy)
     (checkpoint,) = found
@@ -413,12 +417,12 @@ def part_not_trained_on(
         others = [s for s in same if s.get("content_sha256") != about.get("content_sha256")]
         if others:
             other = f"{others[-1]['name']} {others[-1]['version']}"
-            what = f"its scorer was trained on {other}, whose answers may be among these"
+            what = f"its scorer was trained on {other}, which can share answers with this release"
             remedy = f"analyze {other}, or retrain the scorer on this release"
             raise UnreadableInput(where, what, remedy)
         if not (release / SPLITS).is_file():
             remedy = "export the release with --split, and retrain the scorer on that"
-            raise UnreadableInput(where, f"{what}, which holds out no part", remedy)
+            raise UnreadableInput(where, f"{what}, which has no held-out part", remedy)
         if part not in (None, TEST):
             what = f"is {part!r}, and the scorer of {name} was trained on this release"
             raise UnreadableInput("--part", what, "use --part test")

@@ -1,4 +1,4 @@
-"""`hsfiq serve` and `hsfiq doctor`: the server, and what it needs."""
+"""`hsfiq serve` and `hsfiq doctor`: the server, and checks of its requirements."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def serve(
         str | None,
         typer.Option(
             metavar="URL",
-            help="The address at which browsers reach the server behind a proxy, with its path; "
-            "else $HSFIQ_PUBLIC_URL.",
+            help="The public address of the server behind a proxy, with the path; else "
+            "$HSFIQ_PUBLIC_URL.",
             show_default=False,
         ),
     ] = None,
@@ -63,10 +63,9 @@ def serve(
         str | None,
         typer.Option(
             metavar="HEADER",
-            help="A header, such as X-Remote-User, in which the proxy names the account that uses "
-            "the studio. It counts only below /owner/, from the addresses in "
-            "$FORWARDED_ALLOW_IPS (127.0.0.1), and with the secret of --auth-secret-file; else "
-            f"${AUTH_VARIABLE}.",
+            help=f"A header, such as X-Remote-User, in which the proxy names the studio account. "
+            f"It is accepted only below /owner/, from the addresses in $FORWARDED_ALLOW_IPS "
+            f"(127.0.0.1), and with the secret of --auth-secret-file; else ${AUTH_VARIABLE}.",
             show_default=False,
         ),
     ] = None,
@@ -74,8 +73,8 @@ def serve(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="The proxy sends the first line of this file as X-Auth-Secret in the requests in "
-            f"which it names the account; else ${SECRET_VARIABLE}.",
+            help=f"The proxy must send the first line of this file as X-Auth-Secret in requests "
+            f"that name an account; else ${SECRET_VARIABLE}.",
             show_default=False,
         ),
     ] = None,
@@ -83,27 +82,27 @@ def serve(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Answer /metrics, for Prometheus, to requests with the token in this file; "
-            f"else ${TOKEN_VARIABLE}. Without a token, there is no /metrics.",
+            help=f"Serve /metrics, for Prometheus, to requests with the token in this file; else "
+            f"${TOKEN_VARIABLE}. Without a token, /metrics is disabled.",
             show_default=False,
         ),
     ] = None,
     log_format: Annotated[
         LogFormat,
-        typer.Option(help="json: one object in each line, and one line for each request."),
+        typer.Option(help="The log format; json: one object per line, one line per request."),
     ] = LogFormat.TEXT,
     slow_statement_seconds: Annotated[
         float | None,
         typer.Option(
             metavar="N",
-            help="Log statements of the database that take longer, without their values.",
+            help="Log database statements that take longer, without their values.",
             min=0,
             show_default=False,
         ),
     ] = None,
     workers: Annotated[
         int,
-        typer.Option(metavar="N", help="The processes that answer requests.", min=1, max=64),
+        typer.Option(metavar="N", help="The number of server processes.", min=1, max=64),
     ] = 1,
     connections: Annotated[
         int | None,
@@ -147,7 +146,7 @@ def serve(
 def prepare_project(
     ctx: typer.Context, opened: Database, database: str | None, root: str
 ) -> Iterator[str]:
-    """In a project: draw its study again if the file has changed, open it, and invite people.
+    """In a project: redraw its study if the file has changed, open it, and invite people.
 
     Yields what was done, and the links.
     """
@@ -177,10 +176,10 @@ def prepare_project(
         such = f"{made}, such as {links[0]}" if links else "every place has a personal link"
         yield f"study {name} is open: {such}"
     elif not platform_name(recruitment):
-        yield f"study {name} is {status}: people begin at {root}/"
+        yield f"study {name} is {status}: participants start at {root}/"
     yield f"the studio is at {root}/owner/"
     if is_local(root):
-        yield "these addresses work on this machine only; --public-url has the server's public one"
+        yield "these addresses work only on this machine; give the public one with --public-url"
 
 
 def setup_lines(database: Database, root: str) -> Iterator[str]:
@@ -194,7 +193,7 @@ def setup_lines(database: Database, root: str) -> Iterator[str]:
 
 
 def addresses(database: Database, host: str, port: int, public: PublicUrl | None) -> Iterator[str]:
-    """Where the server is, and what to enter at a panel as the address of a study."""
+    """The server's address, and the study address to enter at a panel."""
     from hsfiq.collect.studies import list_studies
     from hsfiq.study.config import config_of
     from hsfiq.study.recruiting import PROLIFIC, panel_link, panel_of
@@ -261,7 +260,7 @@ def doctor(
     database: common.DatabaseOption = None,
     as_json: common.JsonOption = False,
 ) -> None:
-    """Check what a server needs, and print the command that repairs what is wrong.
+    """Check a server's requirements, and print commands that repair problems.
 
     Database, schema, settings, clock, images, disks, permissions, proxy and versions are checked
     with the variables and as the user of this shell; nothing is changed. Exit code 1 if there is

@@ -1,4 +1,4 @@
-"""`hsfiq sessions`: play searches over several rounds, and measure them."""
+"""`hsfiq sessions`: simulate multi-round searches, and measure them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hsfiq.sessions.record import Session
     from hsfiq.sessions.simulators import Simulator
 
-app = typer.Typer(help="Searches over several rounds: play and measure them.", no_args_is_help=True)
+app = typer.Typer(help="Simulate and measure multi-round searches.", no_args_is_help=True)
 
 
 # The queries of a release of searches, for simulated users to search for them, too.
@@ -35,18 +35,18 @@ OWN_WISH = "own-wish"
 
 
 def queries_to_play(release: Path) -> tuple[Query, ...]:
-    """Those that people searched for a target of.
+    """The queries with a target that people searched for.
 
     Raises:
-        UnreadableInput: the folder is no release of searches, people searched for wishes of their
-            own, or a query lacks a reference, a target or a text.
+        UnreadableInput: the folder is not a release of searches, the participants chose their own
+        targets, or a query lacks a reference, a target or a text.
     """
     from hsfiq.releases.folder import read_queries, read_rows
     from hsfiq.sessions.play import Query
 
     tasks = {row["task"] for row in read_rows(release / "sessions.parquet", ("task",))}
     if tasks == {OWN_WISH}:
-        what = "has searches for wishes of the participants' own, which no simulator knows"
+        what = "has searches without given targets, which simulators need"
         raise UnreadableInput(str(release), what, "name one with targets")
     queries = []
     for query in read_queries(release).values():
@@ -71,11 +71,13 @@ SimulatorName = Literal["drawn-full", "drawn-brief", "same-text", "scripted", "l
 
 @dataclass(frozen=True, kw_only=True)
 class SourceOptions(ScorerOptions):
-    """Which queries are played in which corpus."""
+    """The queries to play, and their corpus."""
 
     dataset: Annotated[
         retrieve.DatasetName | None,
-        typer.Option(help="Of --data; else the one that the checkpoint was trained for."),
+        typer.Option(
+            help="The dataset of --data; else the one that the checkpoint was trained for."
+        ),
     ] = None
     split: Annotated[str, typer.Option(metavar="NAME", help="The dataset's split.")] = "val"
     corpus: Annotated[
@@ -84,26 +86,29 @@ class SourceOptions(ScorerOptions):
     ] = "split"
     images: Annotated[Path | None, images_option("in --data's folder")] = None
     drop_reference: Annotated[
-        bool, typer.Option("--drop-reference", help="A query's reference is no candidate.")
+        bool,
+        typer.Option("--drop-reference", help="Exclude a query's reference from the candidates."),
     ] = False
     queries: Annotated[
         Path | None,
         typer.Option(
-            metavar="RELEASE", help="Only the queries that the people of this release searched for."
+            metavar="RELEASE", help="Only the queries that people searched for in this release."
         ),
     ] = None
     limit: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Only the first queries of each part.")
+        int | None,
+        typer.Option(metavar="N", min=1, help="Play only the first N queries of each part."),
     ] = None
     token_file: retrieve.TokenFileOption = None
     timeout: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.1, help="To wait for a system at a URL.")
+        float,
+        typer.Option(metavar="SECONDS", min=0.1, help="The timeout of requests to a system's URL."),
     ] = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class SimulatorOptions:
-    """What some simulators need."""
+    """Options of some simulators."""
 
     script: Annotated[
         Path | None,
@@ -120,21 +125,22 @@ class SimulatorOptions:
         str | None, typer.Option(metavar="NAME", help="llm: the model that writes the texts.")
     ] = None
     describing_model: Annotated[
-        str | None, typer.Option(metavar="NAME", help="llm: describes images; else --model.")
+        str | None,
+        typer.Option(metavar="NAME", help="llm: the model that describes images; else --model."),
     ] = None
     prompt: Annotated[
         str, typer.Option(metavar="NAME", help="llm: fashioniq, cirr, pair, or a .toml file.")
     ] = "fashioniq"
     parallel: Annotated[
-        int, typer.Option(metavar="N", min=1, max=64, help="llm: requests at the same time.")
+        int, typer.Option(metavar="N", min=1, max=64, help="llm: the number of parallel requests.")
     ] = 4
     answers: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="llm: keeps answers; else ~/.cache/hsfiq/answers."),
+        typer.Option(metavar="DIR", help="llm: the cache of answers; else ~/.cache/hsfiq/answers."),
     ] = None
     captioner: Annotated[
         str | None,
-        typer.Option(metavar="MODULE:NAME", help="captioner: an object of yours."),
+        typer.Option(metavar="MODULE:NAME", help="captioner: your own object."),
     ] = None
 
 
@@ -226,7 +232,7 @@ def checkpoint_sources(
 
 
 def drawn_benchmark(options: SourceOptions) -> Benchmark:
-    """The catalogue that training draws unless it is told otherwise."""
+    """The catalogue that training draws by default."""
     with common.requires("model"):
         from hsfiq.model.evaluation.drawn import catalogue_of, drawn
     from hsfiq.model.system_recipes import system_on_drawn, system_recipe
@@ -265,7 +271,7 @@ def queries_of(benchmark: Benchmark, options: SourceOptions) -> list[tuple[Query
 
 
 def released_queries(release: Path, options: SourceOptions) -> tuple[Query, ...]:
-    """Those that people searched for; they could find their references, too."""
+    """The queries that people searched for; references were among the candidates."""
     return tuple(
         replace(query, excluded=(query.reference,))
         if options.drop_reference and query.reference
@@ -296,8 +302,8 @@ def place_of(corpora: Sequence[Set[str]], needed: Set[str], where: str) -> int:
         first = min(needed, key=lambda image: any(image in known for known in corpora))
         raise UnreadableInput(
             where,
-            f"{first} and its other images are in no corpus of --data",
-            "choose the --split with these images, or serve them and name the URL",
+            f"no corpus of --data holds {first} and the session's other images",
+            "choose the --split with these images, or serve the images and give the URL",
         )
     return place
 
@@ -336,7 +342,7 @@ def read_script(name: SimulatorName, path: Path | None) -> tuple[Session, ...] |
 def user_of(
     name: SimulatorName, choose: str, options: SimulatorOptions, images: Path | None, data: str
 ) -> tuple[User, int]:
-    """The simulated user that the options name, and how many images it must be shown.
+    """The simulated user that the options name, and the number of images to show.
 
     Raises:
         UnreadableInput: an option is missing, or needs other data.
@@ -347,7 +353,7 @@ def user_of(
     is_drawn = data == retrieve.DRAWN
     if name in ("drawn-full", "drawn-brief") and not is_drawn:
         raise UnreadableInput(
-            "--simulator", f"{name} knows drawn garments alone", "use it with --data drawn"
+            "--simulator", f"{name} supports only drawn garments", "use it with --data drawn"
         )
     chooser, least_shown = chooser_of(choose, attribute_distance if is_drawn else None)
     return SimulatedUser(simulator_of(name, options, images), chooser, choose), least_shown
@@ -416,16 +422,19 @@ def play(
     system: Annotated[
         str, typer.Option(metavar="DIR|URL", help="A checkpoint, or a live retriever's address.")
     ],
-    simulator: Annotated[SimulatorName, typer.Option(help="Who gives the texts.")],
+    simulator: Annotated[
+        SimulatorName, typer.Option(help="The simulated user that writes the texts.")
+    ],
     out: Annotated[
         Path,
-        typer.Option(metavar="FILE", help="The sessions, as JSONL; a stopped play goes on."),
+        typer.Option(metavar="FILE", help="The sessions as JSONL; repeat the command to resume."),
     ],
     data: Annotated[
         str | None,
         typer.Option(
             metavar="DIR|drawn",
-            help="A dataset's folder, or the catalogue; not needed by a script at a URL.",
+            help="A dataset's folder, or the catalogue; not needed for a script with a system at "
+            "a URL.",
         ),
     ] = None,
     rounds: Annotated[
@@ -440,27 +449,33 @@ def play(
         str,
         typer.Option(
             metavar="top1|unseen|nearest|random-K",
-            help="The image that the next text is about: the first, the first that no text was "
-            "about, the most like the target (drawn), or one of the first K.",
+            help="The image that the next text refers to: the first, the first without a text so "
+            "far, the most similar to the target (drawn), or one of the first K.",
         ),
     ] = "top1",
     stop_at: Annotated[
         int | None,
         typer.Option(
-            metavar="K", min=1, help="End a session with the target among the first K; else go on."
+            metavar="K",
+            min=1,
+            help="End a session when the target is among the first K; else sessions continue.",
         ),
     ] = None,
-    k: Annotated[int, typer.Option("--k", metavar="N", min=1, help="Images that are shown.")] = 10,
-    seed: Annotated[int, typer.Option(min=0, help="Of the simulator and the choice.")] = 0,
+    k: Annotated[
+        int, typer.Option("--k", metavar="N", min=1, help="The number of images shown.")
+    ] = 10,
+    seed: Annotated[
+        int, typer.Option(min=0, help="The seed of the simulator and of the choice of images.")
+    ] = 0,
     *,
     sources: SourceOptions,
     simulators: SimulatorOptions,
     as_json: common.JsonOption = False,
 ) -> None:
-    """Let a simulated user search over several rounds.
+    """Simulate users who search over several rounds.
 
-    A system answers, and the simulator says what is wrong. The defaults are those of FISD: the mean
-    of all queries, the first image as candidate, 5 rounds, no stop.
+    A system ranks images, and the simulated user corrects the result. The defaults are those of
+    FISD: the mean of all queries, the first image as candidate, 5 rounds, no early stop.
     """
     if out.exists():
         raise UnreadableInput(str(out), "exists already", "name another file with --out")
@@ -518,18 +533,20 @@ def measure(
     ] = None,
     after_stop: Annotated[
         Literal["carry", "drop"],
-        typer.Option(help="After a session's end: its last list stays, or it is left out."),
+        typer.Option(help="After a session's end: keep its last list, or leave the session out."),
     ] = "carry",
     ties: Annotated[
         Literal["corpus", "expected"],
-        typer.Option(help="Ranks among equal scores: in the corpus' order, or as expected."),
+        typer.Option(help="Ranks of ties: in the corpus' order, or the expected rank."),
     ] = "corpus",
     preset: Annotated[
         Literal["fisd"] | None,
-        typer.Option(help="FISD's K and rounds; notes say where sessions were played otherwise."),
+        typer.Option(
+            help="FISD's K and rounds; notes list differences of the sessions from FISD's protocol."
+        ),
     ] = None,
     by_category: Annotated[
-        bool, typer.Option("--by-category", help="Measure each category apart.")
+        bool, typer.Option("--by-category", help="Measure each category separately.")
     ] = False,
     resamples: Annotated[
         int,
@@ -559,9 +576,9 @@ def measure(
 ) -> None:
     """Print hits, recall and ranks by round, and rounds to success.
 
-    Also how many images are repeated, and words. With several systems, their differences from the
-    first one on the same queries are printed; with --people, the simulated sessions of the files
-    beside those of people.
+    Repeated images and words are counted, too. With several systems, differences from the first
+    system on the same queries are printed; with --people, simulated sessions are compared with
+    those of people.
     """
     with common.requires("analysis"):
         from hsfiq.analysis.reports.sessions import session_text
@@ -601,7 +618,7 @@ def measure(
 def comparison(
     people: Path, simulated: Sequence[Session], ks: Sequence[int], resamples: int, seed: int
 ) -> PeopleAndSimulators:
-    """The simulated sessions beside those of a release's people."""
+    """The simulated sessions compared with the sessions of a release's participants."""
     from hsfiq.analysis.sessions.people import compare_rows
     from hsfiq.analysis.sessions.ranks import Rules
     from hsfiq.kinds.search import RECORDS_FILE

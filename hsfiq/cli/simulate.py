@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 LISTED = 10
-"""How many participants who did not finish are listed on the terminal."""
+"""The most unfinished participants listed on the terminal."""
 
 
 @app.command(epilog="Example: hsfiq simulate --participants 12 --speed 0 http://127.0.0.1:7860")
@@ -33,15 +33,23 @@ def simulate(
         list[str],
         typer.Argument(
             metavar="URL...",
-            help="The server's address, or one personal link for each.",
+            help="The server's address, or one personal link for each participant.",
         ),
     ],
     participants: Annotated[
         int | None,
-        typer.Option(metavar="N", help="How many enrol; without it, one.", min=1, max=10_000),
+        typer.Option(
+            metavar="N", help="The number of participants; 1 by default.", min=1, max=10_000
+        ),
     ] = None,
     at_once: Annotated[
-        int, typer.Option(metavar="N", help="How many answer at the same time.", min=1, max=200)
+        int,
+        typer.Option(
+            metavar="N",
+            help="The number of participants answering at the same time.",
+            min=1,
+            max=200,
+        ),
     ] = 8,
     speed: Annotated[
         float,
@@ -65,14 +73,15 @@ def simulate(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Keeps the cookies, so that the same command continues an interrupted run.",
+            help="The cookies' file, with which the same command resumes an interrupted run.",
         ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Let simulated annotators answer a study on the drawn catalogue over HTTP.
+    """Answer a study on the drawn catalogue with simulated annotators, over HTTP.
 
-    The study must be made for them: `hsfiq study create --simulated`, `hsfiq demo --simulated`.
+    The study must be created for simulation: `hsfiq study create --simulated`, `hsfiq demo
+    --simulated`.
     """
     from dataclasses import replace
 
@@ -106,12 +115,12 @@ def destinations_of(urls: list[str], participants: int | None) -> list[Destinati
 
     destinations = [destination_of(url) for url in urls]
     if len({destination.address for destination in destinations}) > 1:
-        raise UnreadableInput("URL", "there are several servers", "simulate one at a time")
+        raise UnreadableInput("URL", "there are several servers", "simulate one server at a time")
     if len(destinations) == 1 and destinations[0].link is None:
         return destinations * (participants or 1)
     if not all(destination.link for destination in destinations):
         raise UnreadableInput(
-            "URL", "there is an address among several URLs", "give one address or personal links"
+            "URL", "one of several URLs is a server's address", "give one address or personal links"
         )
     if len(set(destinations)) < len(destinations):
         raise UnreadableInput("URL", "a personal link is repeated")
@@ -119,7 +128,7 @@ def destinations_of(urls: list[str], participants: int | None) -> list[Destinati
         raise UnreadableInput(
             "--participants",
             f"there are {len(destinations)} personal links",
-            "each is for one participant",
+            "give one link for each participant",
         )
     return destinations
 

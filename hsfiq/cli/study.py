@@ -50,7 +50,7 @@ def list_(
         rows = [progress_of(session, study).facts() for study in list_studies(session)]
     names = ("study", "status", "origin", "participants", "answered", "questions")
     text = common.table_text(names, [[row[name] for name in names] for row in rows])
-    empty = "no study yet: make one of your own data with hsfiq init, or hsfiq study create FILE"
+    empty = "no study yet: create one with hsfiq init, or with hsfiq study create FILE"
     common.print_result({"studies": rows}, text or empty, as_json=as_json)
 
 
@@ -118,7 +118,7 @@ def create(
     ] = False,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Print what the study needs and costs; store nothing."),
+        typer.Option("--dry-run", help="Print the study's requirements and costs; store nothing."),
     ] = False,
     pay_per_hour: Annotated[
         float | None,
@@ -191,14 +191,15 @@ MTURK_CLOSED = "Mechanical Turk has taken no new requesters since 2026-07-30; ol
 
 
 def unbound_warnings(opened: Database, name: str) -> list[str]:
-    """Warn of a study that strangers' links can enter with any STUDY_ID."""
+    """Warn of a study that accepts links with any STUDY_ID."""
     from hsfiq.collect.studies import is_unbound
 
     with opened.reading() as session:
         if not is_unbound(common.chosen_study(session, name)):
             return []
     warning = (
-        f"study {name} is bound to no study on Prolific, so a link with any STUDY_ID enters it: "
+        f"study {name} is not bound to a study on Prolific, so a link with any STUDY_ID is "
+        f"accepted: "
         f"hsfiq study bind STUDY_ID --study {name}"
     )
     return [warning]
@@ -262,7 +263,7 @@ def require_usable_images(opened: Database, study: str | None) -> None:
 
 for _action, _help in (
     ("open", "Let a study take participants and answers."),
-    ("pause", "Pause a study; participants see why, and can come back."),
+    ("pause", "Pause a study; participants see an explanation and can return later."),
     ("close", "Close a study; late participants see their completion code."),
 ):
     add_command(_action, _help)
@@ -274,7 +275,7 @@ SAMPLE_ANSWERS = 600
 
 @app.command(epilog="Example: hsfiq study sample")
 def sample(ctx: typer.Context, database: common.DatabaseOption = None) -> None:
-    """Add a closed study with simulated answers, to try."""
+    """Add a closed sample study with simulated answers."""
     with common.requires("annotate"):
         from hsfiq.demo.study import NAME, make_answered_study
     from hsfiq.collect.studies import find_study
@@ -284,7 +285,7 @@ def sample(ctx: typer.Context, database: common.DatabaseOption = None) -> None:
     opened = common.open_chosen(ctx, database)
     with opened.reading() as session:
         if find_study(session, NAME) is not None:
-            raise UnreadableInput("study sample", f"there is a study {NAME} already")
+            raise UnreadableInput("study sample", f"study {NAME} already exists")
     folder = uploads_home(opened) / "sample"
     make_folder_private(folder)
     make_answered_study(opened, folder, SAMPLE_ANSWERS, 0, common.progress("annotators"))
@@ -323,10 +324,10 @@ def delete(
 ) -> None:
     """Delete a study with its answers, after a backup.
 
-    The backup has the whole database. Datasets, ranked lists and exported releases stay. The study
-    must be a draft or closed.
+    The backup contains the whole database. Datasets, ranked lists and exported releases are kept.
+    The study must be a draft or closed.
 
-    Exit code 1 if the deleted answers can still be in the database's files.
+    The exit code is 1 if the database's files can still contain the deleted answers.
     """
     from hsfiq.backup import back_up
     from hsfiq.collect.progress import progress_of
@@ -339,7 +340,7 @@ def delete(
     answers = count_text(row["answered"], "answer")
     about = f"{answers} by {count_text(row['participants'], 'participant')}"
     if not yes and typer.prompt(f"study {name} has {about}; type its name to delete it") != name:
-        raise UnreadableInput("study delete", "not confirmed, nothing was deleted")
+        raise UnreadableInput("study delete", "not confirmed; nothing was deleted")
     file = backup or Path(f"{name}-before-deletion.backup")
     back_up(common.database_url(ctx, database), file)
     with opened.writing() as session:
@@ -351,8 +352,8 @@ def delete(
     lines = [f"study {name}: deleted, with {about}; {file} has the database as it was"]
     if not is_erased:
         lines.append(
-            "the deleted answers can still be in the database's files, because the database is in "
-            "use or belongs to another user; hsfiq serve erases them later"
+            "the database's files can still contain the deleted answers, because the database is "
+            "in use or belongs to another user; hsfiq serve erases them later"
         )
     result = {"study": name, "backup": str(file), "erased": is_erased} | row
     common.print_result(result, "\n".join(lines), as_json=as_json)
@@ -404,19 +405,19 @@ def invite(
 
 
 def link_warnings(root: str, mode: str) -> list[str]:
-    """What is wrong with personal links at this address to a study that recruits in this mode."""
+    """The problems of personal links at this address to a study with this recruitment mode."""
     from hsfiq.study.recruiting import PLATFORMS
 
     warnings = []
     if is_local(root):
-        warnings.append(f"the links lead to {root}, which is this machine only: name --url")
+        warnings.append(f"the links point to {root}, which only this machine can reach: give --url")
     if mode == "open":
         warnings.append(
-            "everybody who knows the address can take part beside the invited: set "
+            "anybody who knows the address can take part, not only invited people: set "
             'recruitment.mode = "invitation" in study.toml'
         )
     if mode in PLATFORMS:
-        warnings.append("who comes by a personal link is in no payment list of the platform")
+        warnings.append("participants with personal links are not in the platform's payment lists")
     return warnings
 
 
@@ -430,13 +431,13 @@ def bind(
     database: common.DatabaseOption = None,
     as_json: common.JsonOption = False,
 ) -> None:
-    """Refuse links from any other study on Prolific than this one."""
+    """Accept links from only this study on Prolific."""
     from hsfiq.collect.studies import bind_platform_study, lock_study
     from hsfiq.study.config import config_of
     from hsfiq.study.recruiting import PLATFORM_ID
 
     if not PLATFORM_ID.fullmatch(platform_study_id):
-        raise UnreadableInput("STUDY_ID", f"{platform_study_id!r} is not an id of Prolific")
+        raise UnreadableInput("STUDY_ID", f"{platform_study_id!r} is not a Prolific study id")
     with common.open_chosen(ctx, database, create=False).writing() as session:
         row = lock_study(session, common.chosen_study(session, study).id)
         if config_of(row).recruitment.mode != "prolific":
@@ -447,7 +448,7 @@ def bind(
         bind_platform_study(session, row, platform_study_id)
         common.record_command(session, Action.STUDY_BIND, study=name)
     result = {"study": name, "before": before, "platform_study_id": platform_study_id}
-    line = f"study {name}: bound to {platform_study_id} (before: {before or 'to none'})"
+    line = f"study {name}: bound to {platform_study_id} (previously: {before or 'to none'})"
     common.print_result(result, line, as_json=as_json)
 
 
@@ -458,14 +459,14 @@ def assign(
     study: common.StudyOption = None,
     database: common.DatabaseOption = None,
 ) -> None:
-    """Give a participant's unanswered questions to the next one.
+    """Reassign a participant's unanswered questions to the next participant.
 
-    This happens by itself when the lease ends.
+    The questions are reassigned automatically when the lease ends.
     """
     done, person = common.perform_participant_action(ctx, database, study, "reassign", participant)
     label = common.participant_label(person.name, person.external_id)
     common.print_text(
-        f"study {done.study}: the next participant gets the questions that {label} has not answered"
+        f"study {done.study}: the unanswered questions of {label} go to the next participant"
     )
 
 
@@ -491,7 +492,7 @@ def watched_preferences(session: Session, study: Study) -> Watched:
     shares = win_shares(session, study)
     facts: dict[str, Any] = shares.facts() | {"pairs": []}
     if not shares.by_pair:
-        return Watched(facts | {"reason": "the sets name no two systems"}, [])
+        return Watched(facts | {"reason": "the sets do not name two systems"}, [])
     try:
         from hsfiq.analysis.sequential import watch_preferences
     except ModuleNotFoundError as error:
@@ -560,7 +561,7 @@ def expected_widths(budget: Budget, kind: str) -> tuple[dict[str, float] | None,
     if not KINDS[kind].has_preferences:
         return None, f"the simulation is for pairs of sets, not for {kind!r}"
     if budget.participants < 2 or budget.questions < 2:
-        return None, "needs two participants with two questions each"
+        return None, "needs at least two participants with two questions each"
     try:
         from hsfiq.analysis.power import PUBLISHED, power
     except ModuleNotFoundError as error:
@@ -580,7 +581,7 @@ def budget_text(name: str, budget: Budget, widths: dict[str, Any] | None, note: 
     cost = "" if budget.cost is None else f"\ncost: {budget.cost:,.2f}, without the platform's fees"
     interval = ", ".join(f"{key} {value:.3f}" for key, value in (widths or {}).items())
     return (
-        f"study {name}: nothing is stored\n"
+        f"study {name}: nothing was stored\n"
         f"participants: {budget.participants:,}\n"
         f"questions: {budget.questions:,} each, about {minutes}{cost}\n"
         f"participants for each query: {budget.overlap:g}\n"
@@ -592,7 +593,7 @@ def budget_text(name: str, budget: Budget, widths: dict[str, Any] | None, note: 
 
 
 def described_retrievers(config: StudyConfig) -> dict[str, Described]:
-    """What the study's retrievers say of themselves; none for other kinds than `search`."""
+    """The self-descriptions of the study's retrievers; none for kinds other than `search`."""
     if not config.searches.retrievers:
         return {}
     with common.requires("live"):
@@ -609,21 +610,21 @@ def extend(
     study: Annotated[str, typer.Argument(metavar="NAME", help="The study.")],
     annotators: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="Until N participants judge each query."),
+        typer.Option(metavar="N", min=1, help="Add participants until N judge each query."),
     ] = None,
     all_queries: Annotated[
-        bool, typer.Option("--all-queries", help="All new queries that match [queries].")
+        bool, typer.Option("--all-queries", help="Add all new queries that match [queries].")
     ] = False,
     sample: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="N of these, drawn at random.")
+        int | None, typer.Option(metavar="N", min=1, help="N of the new queries, drawn at random.")
     ] = None,
     query_ids: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Those of these that FILE lists, one id a line."),
+        typer.Option(metavar="FILE", help="The new queries listed in FILE, one id a line."),
     ] = None,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Print what would be added and its cost; store nothing."),
+        typer.Option("--dry-run", help="Print the additions and their cost; store nothing."),
     ] = False,
     pay_per_hour: Annotated[
         float | None,
@@ -634,7 +635,7 @@ def extend(
 ) -> None:
     """Add participants for the queries of a study, or new queries.
 
-    What the study has already stays as it is. This is possible while the study is served.
+    Existing questions are unchanged. The study may be served at the same time.
     """
     from hsfiq.actors import command_line
     from hsfiq.collect.owner import extend_while_running
@@ -679,7 +680,7 @@ def show_cost(
     *,
     as_json: bool,
 ) -> None:
-    """Print what would be added and its cost; the forms are stored and rolled back."""
+    """Print the additions and their cost; the forms are stored and rolled back."""
     from hsfiq.collect.owner import extend as extend_study
     from hsfiq.study.capacity import budget_for, budget_of
     from hsfiq.study.config import config_of
@@ -703,14 +704,14 @@ def show_cost(
 def request_of(
     annotators: int | None, all_queries: bool, sample: int | None, query_ids: Path | None
 ) -> MoreAnnotators | NewQueries:
-    """What the options ask for; exactly one of them must be given."""
+    """The requested addition; exactly one of the options must be given."""
     from hsfiq.study.extension import MoreAnnotators, NewQueries
 
     given = [annotators is not None, all_queries, sample is not None, query_ids is not None]
     if sum(given) != 1:
         raise UnreadableInput(
             "study extend",
-            "needs one thing to add" if not any(given) else "adds one thing at a time",
+            "nothing to add was named" if not any(given) else "cannot combine these options",
             "give one of --annotators, --all-queries, --sample and --query-ids",
         )
     if annotators is not None:
@@ -730,7 +731,10 @@ def next_(
     n: Annotated[int, typer.Option("--n", metavar="N", help="Pairs to choose.", min=1)],
     config: Annotated[
         Path | None,
-        typer.Argument(metavar="CONFIG.toml", help="The new study's file; else as --study is."),
+        typer.Argument(
+            metavar="CONFIG.toml",
+            help="The new study's file; else settings are copied from --study.",
+        ),
     ] = None,
     scorer: Annotated[
         list[Path] | None,
@@ -742,11 +746,13 @@ def next_(
         ),
     ] = None,
     strategy: Annotated[
-        str, typer.Option(metavar="|".join(STRATEGIES), help="How pairs are chosen.")
+        str, typer.Option(metavar="|".join(STRATEGIES), help="The selection strategy for pairs.")
     ] = "information",
     name: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="The new study's; else the old one's with a number."),
+        typer.Option(
+            metavar="NAME", help="The new study's name; else the old study's name with a number."
+        ),
     ] = None,
     release: Annotated[
         Path | None,
@@ -758,17 +764,17 @@ def next_(
         bool,
         typer.Option("--simulated", help="With CONFIG.toml: for `hsfiq simulate`, not for people."),
     ] = False,
-    images: Annotated[Path | None, images_option("where the database has them")] = None,
+    images: Annotated[Path | None, images_option("the folders recorded in the database")] = None,
     *,
     options: ScorerOptions,
     study: common.StudyOption = None,
     database: common.DatabaseOption = None,
     as_json: common.JsonOption = False,
 ) -> None:
-    """Make a study of the pairs that tell a scorer most.
+    """Create a study of the most informative pairs for a scorer.
 
-    Categories and pairs of systems are balanced; each triplet occurs once at most, and no pair that
-    was asked before.
+    Categories and pairs of systems are balanced; each triplet occurs at most once, and pairs asked
+    before are excluded.
     """
     if strategy not in STRATEGIES:
         raise UnreadableInput(

@@ -32,7 +32,7 @@ class TrainOptions(ScorerOptions):
     out: Annotated[
         Path,
         typer.Option(
-            metavar="DIR", help="The run's folder; the same command resumes a stopped run."
+            metavar="DIR", help="The run's folder; repeat the command to resume a stopped run."
         ),
     ]
     data: Annotated[
@@ -40,7 +40,7 @@ class TrainOptions(ScorerOptions):
         typer.Option(
             metavar="DIR|drawn",
             help="FashionIQ's or CIRR's folder, or the catalogue; for preference, the triplets "
-            "to measure recall on and to mix in with --set mix=W.",
+            "for measuring recall and for mixing in with --set mix=W.",
         ),
     ] = None
     init: Annotated[
@@ -51,15 +51,18 @@ class TrainOptions(ScorerOptions):
     ] = None
     images: Annotated[Path | None, images_option("in --data's folder")] = None
     no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Run the image encoder at every step instead.")
+        bool,
+        typer.Option(
+            "--no-cache", help="Do not cache features; run the image encoder at every step."
+        ),
     ] = False
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Another value for the recipe."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Override a setting of the recipe."),
     ] = None
     limit: Annotated[
         int | None,
-        typer.Option(metavar="N", min=20, help="About N triplets only, for a trial run."),
+        typer.Option(metavar="N", min=20, help="Use only about N triplets, for a trial run."),
     ] = None
     as_json: common.JsonOption = False
 
@@ -78,7 +81,7 @@ class TrainOptions(ScorerOptions):
 
     @property
     def folder(self) -> Path | None:
-        """The folder of `--data`, which has to exist; None for the catalogue and without data."""
+        """The folder of `--data`, which must exist; None for the catalogue and without data."""
         return None if self.data in (None, DRAWN) else common.existing_folder(Path(str(self.data)))
 
 
@@ -145,7 +148,7 @@ TUNED = (
 
 
 def known_recipe(name: str) -> str:
-    """The recipe's name, checked before anything else that may be missing."""
+    """The recipe's name, checked before all other options."""
     if name != NAME:
         with common.requires("model"):
             from hsfiq.model.recipes import recipe
@@ -225,7 +228,7 @@ def required_data(recipe: str, options: TrainOptions) -> str:
     """The value of `--data`, which the papers' recipes need; they take no `--release`."""
     if options.release is not None:
         raise UnreadableInput(
-            "--release", f"cannot be used with {recipe}", "only the recipe preference uses it"
+            "--release", f"cannot be used with {recipe}", "only the recipe preference accepts it"
         )
     if options.data is None:
         raise UnreadableInput("--data", f"{recipe} needs it", "name a folder, or --data drawn")
@@ -235,7 +238,7 @@ def required_data(recipe: str, options: TrainOptions) -> str:
 def chosen_recipe(
     name: str, data: str, values: Mapping[str, str]
 ) -> tuple[Recipe | SystemRecipe, str | None]:
-    """The recipe with the given values, and a line on what the catalogue changes in it."""
+    """The recipe with the given values, and a line on the settings that the catalogue changes."""
     from hsfiq.model.recipes import on_drawn, recipe
     from hsfiq.model.system_recipes import SYSTEM_RECIPES, system_on_drawn
 

@@ -32,7 +32,7 @@ NAMED = 5
 
 
 class TrainingBar(Callback):
-    """Shows the loss, the training accuracy, the size of the negative sets and the time left."""
+    """Shows the loss, the training accuracy, the negative sets' sizes and the remaining time."""
 
     def __init__(self, *, is_visible: bool = True) -> None:
         console = Console(stderr=True)
@@ -90,7 +90,7 @@ class TrainingBar(Callback):
         for reason in list(reasons.values())[:NAMED]:
             self._echo(reason)
         if len(reasons) > NAMED:
-            self._echo(f"and {len(reasons) - NAMED:,} more images that cannot be read")
+            self._echo(f"and {len(reasons) - NAMED:,} more unreadable images")
         for line in missing_lines(left):
             self._echo(line)
 
@@ -106,7 +106,7 @@ class TrainingBar(Callback):
         self._negatives = line["mean_size"]
         fell_back = f", {line['n_fell_back']:,} fell back" if line["n_fell_back"] else ""
         self._echo(
-            f"epoch {line['epoch']}: negatives are {line['rule']}; "
+            f"epoch {line['epoch']}: negatives: {line['rule']}; "
             f"{line['mean_size']:.1f} per query on average{fell_back}"
         )
         hardness = definition.hardness

@@ -223,7 +223,7 @@ def test_the_demo_command_writes_simulated_answers(
     (study,) = hsfiq("study", "list", "--database", url, "--json").result["studies"]
     assert (study["origin"], study["status"], study["answered"]) == ("simulated", "closed", 3)
     repeated = hsfiq(*words)
-    assert (repeated.code, "simulated: holds a demo already" in repeated.err) == (2, True)
+    assert (repeated.code, "simulated: already holds a demo" in repeated.err) == (2, True)
 
 
 # ----------------------------------------------------------------------------- working folder

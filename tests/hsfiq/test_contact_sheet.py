@@ -292,7 +292,7 @@ def test_from_a_database_without_an_image_folder() -> None:
     hsfiq("import", "fashioniq", "fiq")
     Image.new("RGB", (9, 9)).save("ref_a.png")
     command = hsfiq("show", "shirt.val.0")
-    assert "2 of 2 images have no picture (2 absent as no image folder is known" in command.err
+    assert "2 of 2 images have no picture (2 absent as the image folder is unknown" in command.err
 
 
 # ------------------------------------------------------------------------------------- bad input
@@ -308,7 +308,7 @@ def test_from_a_database_without_an_image_folder() -> None:
         (("7", "--data", CIRR, "--split", "train"), "no captions of split 'train'"),
         (("7", "--data", "absent"), "absent: there is no such folder"),
         (("7", "--data", CIRR, "--run", "absent.json"), "absent.json: there is no such file"),
-        (("7", "--data", CIRR, "--out", "it.jpg"), "a sheet is a PNG"),
+        (("7", "--data", CIRR, "--out", "it.jpg"), "is not a PNG file"),
         (("7", "--data", CIRR, "--out", "absent/it.png"), "absent: there is no such folder"),
         (("7", "--data", CIRR, "--font", RUNS / "sprc.json"), "is not a font"),
         (("7", "--data", CIRR, "--k", "0"), "--k"),

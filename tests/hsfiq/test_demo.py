@@ -157,7 +157,9 @@ def test_an_existing_study_keeps_its_size(tmp_path: Path) -> None:
     before = dump(tmp_path / DATABASE_FILE)
     command = hsfiq("demo", "--dir", tmp_path, "--participants", "5")
     assert (command.code, command.out) == (2, "")
-    assert command.err.startswith(f"hsfiq: --participants: the study in {tmp_path} has its size")
+    assert command.err.startswith(
+        f"hsfiq: --participants: the size of the study in {tmp_path} is already"
+    )
     assert dump(tmp_path / DATABASE_FILE) == before
 
 

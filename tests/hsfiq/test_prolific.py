@@ -117,7 +117,7 @@ def test_a_draft_has_what_the_study_says_and_is_bound(
         "N0": ("NO_CONSENT", "REQUEST_RETURN"),
     }
     again = command("draft", *HOUR)
-    assert (again.code, "exists on Prolific; it is UNPUBLISHED" in again.out) == (0, True)
+    assert (again.code, "already exists on Prolific as UNPUBLISHED" in again.out) == (0, True)
     assert len(prolific.studies) == 1
 
 
@@ -175,7 +175,7 @@ def test_a_study_is_published_after_its_cost_is_confirmed_and_paused(
     assert "without Prolific's fees: 45.00 GBP" in planned.err
     monkeypatch.setattr("typer.prompt", lambda *_, **__: "45")
     result = command("publish")
-    assert (result.code, "not confirmed, nothing was sent" in result.err) == (2, True)
+    assert (result.code, "not confirmed; nothing was sent" in result.err) == (2, True)
     assert prolific.sent() == []
     monkeypatch.setattr("typer.prompt", lambda *_, **__: "45.00 GBP")
     assert command("publish").code == 0

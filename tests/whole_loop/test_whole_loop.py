@@ -236,5 +236,5 @@ def test_a_server_that_does_not_start_says_why(
     assert failure.value.exit_code == 2
     assert failure.value.where == "step 1 of 2 (Serve a study)"
     out, err = capfd.readouterr()
-    assert f"--participants: the study in {small_run.folder} has its size already" in err
+    assert f"--participants: the size of the study in {small_run.folder} is already fixed" in err
     assert "[2 of 2]" not in out

@@ -29,7 +29,7 @@ dataset = "small"
 MISSED = (
     "hsfiq: warning: no license set: others may not reuse the published answers; "
     "set release.licence in study.toml\n"
-    "hsfiq: warning: the consent text names no institution, no contact, no ethics approval: set "
+    "hsfiq: warning: the consent text lacks institution, contact, ethics approval: set "
     "study.institution, study.contact, study.ethics in study.toml\n"
 )
 """What `hsfiq study create` says of the study above."""

@@ -138,7 +138,7 @@ WHOLE: list[Line] = [
     ("account reset kim", "account.reset", None, "kim"),
     ("account password --from-file password.txt", "password.set", None, "owner"),
     ("secret create secret", "secret.create", None, ""),
-    ("secret rotate secret --forget", "secret.rotate", None, "the last key is not valid any more"),
+    ("secret rotate secret --forget", "secret.rotate", None, "the previous key is no longer valid"),
     ("db backup backup", "db.backup", None, ""),
     ("db copy $DATABASE sqlite:///copied.db", "db.copy", None, "to another database"),
     ("audit export log.jsonl --study autumn", "audit.export", "autumn", "31 entries"),
@@ -383,8 +383,8 @@ def test_bad_input_is_refused_in_one_line(
     monkeypatch.setenv("HSFIQ_DATABASE_URL", database_url)
     for command, message in (
         ("audit list --since yesterday", "--since: 'yesterday' is not a date; write 2026-03-01"),
-        ("audit prune --before 2999-01-01", "--before: 2999-01-01 has not come yet"),
-        ("audit export log.txt", "log.txt: is neither .csv nor .jsonl"),
+        ("audit prune --before 2999-01-01", "--before: 2999-01-01 is in the future"),
+        ("audit export log.txt", "log.txt: has neither the extension .csv nor .jsonl"),
         ("audit export no/log.csv", "no/log.csv: "),
     ):
         result = hsfiq(*command.split())

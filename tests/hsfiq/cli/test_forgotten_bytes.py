@@ -160,7 +160,7 @@ def test_a_reader_of_the_old_state_is_reported(
     wait_for_other_sessions(monkeypatch, 300)
     assert ran.code == 1
     assert "p1 (platform-id-1) of study small: 1 answers deleted" in ran.out
-    assert "can still be in the database's files" in ran.out
+    assert "files can still contain the deleted answers" in ran.out
     assert "repeat `hsfiq participant forget p1`" in ran.out
     ran = hsfiq(*forget)
     assert ran.code == 0

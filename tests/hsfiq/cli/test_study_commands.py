@@ -102,12 +102,12 @@ def test_the_images_of_imported_answers_are_unknown() -> None:
             ["line 1: study.title: is missing", "line 3: study.titel", "line 7: design.k: 0"],
         ),
         (lambda text: text.replace('"small"', '"big"'), ["line 11: queries.dataset: no dataset"]),
-        (lambda text: f"{text}sample = 9\n", ["line 12: queries.sample: asks for 9 queries of 8"]),
+        (lambda text: f"{text}sample = 9\n", ["line 12: queries.sample: 9 queries requested, but only 8 exist"]),
         (lambda text: text.replace("k = 2", "k = 4"), ["line 10: queries: 8 queries have lists"]),
         (lambda text: f"{text}[checks]\ngold = 9\n", ["line 13: checks.gold: no query of shirt"]),
         (
             lambda text: f"{text}[recruitment]\nparticipants = 3\n",
-            ["line 13: recruitment.participants: 3 participants, but there are questions for 2"],
+            ["line 13: recruitment.participants: 3 participants, but questions are available for 2"],
         ),
         (
             lambda text: f'{text}[recruitment]\nplatform_study_id = "64ab"\n',
@@ -239,7 +239,7 @@ def test_a_study_with_a_panel_is_made_from_its_file() -> None:
     assert "2026-07-30" not in hsfiq("study", "create", "study.toml").err
     assert "does not recruit on Prolific" in complaint(hsfiq("study", "bind", "64ab"))
     invited = hsfiq("study", "invite", "autumn", "--count", "1", "--url", "https://study.test")
-    assert "in no payment list" in invited.err
+    assert "are not in the platform's payment lists" in invited.err
 
 
 @on_sqlite
@@ -259,8 +259,8 @@ def test_a_study_is_named_by_an_argument_or_an_option() -> None:
     assert "study: autumn" in output_of("study", "status", "autumn")
     invited = hsfiq("study", "invite", "autumn", "--count", "1")
     assert invited.out == "study autumn: 1 invitation in invitations.csv\n"
-    assert "which is this machine only: name --url" in invited.err
-    assert "everybody who knows the address can take part beside the invited" in invited.err
+    assert "which only this machine can reach: give --url" in invited.err
+    assert "anybody who knows the address can take part, not only invited people" in invited.err
     assert "'winter'" in complaint(hsfiq("study", "close", "winter"))
     assert "name one study" in complaint(hsfiq("study", "close", "winter", "--study", "autumn"))
 

@@ -24,7 +24,7 @@ LONG = "9" * 6000
         ("train zzz", "'zzz': there is no such recipe; choose from cirqrs-fashioniq"),
         ("study list --database=", "--database: is empty"),
         ("--database= study list", "--database: is empty"),
-        (f"serve --port {LONG}", "'--port': a number with this many digits is too large"),
+        (f"serve --port {LONG}", "'--port': the number has too many digits"),
         ("analyze x --resamples 1000000", "'--resamples'"),
         ("sessions measure x --resamples 1000000", "'--resamples'"),
         (

@@ -179,7 +179,7 @@ def test_without_an_image_folder_all_are_missing(
         session.execute(update(Dataset).values(image_root=None))
     done = check(database_url)
     assert done.code == 1
-    assert done.out.startswith("study small, no image folder is known: 0 of 8 can be shown")
+    assert done.out.startswith("study small, the image folder is unknown: 0 of 8 can be shown")
 
 
 @on_sqlite
@@ -247,7 +247,7 @@ def test_a_changed_file_is_named_and_accepted_only_on_purpose(
     (folder / "image-4.png").write_bytes(b"broken")
     accepted = check(database_url, "--accept")
     assert accepted.code == 1, "an image is missing, and one is broken"
-    assert "1 changed and 0 new images are shown as they are now" in accepted.out
+    assert "1 changed and 0 new images were accepted" in accepted.out
     assert digests(database) == before | {"image-3": changed["sha256"]}
     new = tokens()
     assert {name for name in old if new[name] != old[name]} == {"image-3"}

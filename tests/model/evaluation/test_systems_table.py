@@ -259,7 +259,9 @@ def test_tables_as_files(
 
 def test_what_is_refused(data: Path, systems: tuple[str, ...], tmp_path: Path) -> None:
     run = put(tmp_path / "run.json", BEST_RUN)
-    assert "has no name, but others have" in refusal(fashioniq(data, *systems, "--run", run))
+    assert "has no name, but other runs have one" in refusal(
+        fashioniq(data, *systems, "--run", run)
+    )
     again = ("--run", f"first={run}")
     assert "'first' is named twice" in refusal(fashioniq(data, *systems, *again))
     alone = evaluate("fashioniq", data, run, "--release", tmp_path)

@@ -201,7 +201,7 @@ def test_calls_are_spaced(release: Path) -> None:
         (("--price", "1"), "--price: '1' is not two prices; write 2.5,10"),
         (("--prompt", "change"), "which an endpoint does not report"),
         (("--prompt", "other"), "'other' is not known; use change, likert"),
-        (("--checkpoint", "x"), "takes the place of --checkpoint"),
+        (("--checkpoint", "x"), "cannot be combined with --checkpoint"),
         (("--judge", "chat:"), "is not NAME:ARGUMENT"),
         (("--judge", "chta:m"), "no installed judge is named chta; there are: chat, clipscore"),
     ],

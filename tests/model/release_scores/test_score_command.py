@@ -208,7 +208,7 @@ def test_image_faults_are_reported_and_can_be_fixed(
     assert f"{100 - len(unscored)} of 100 sets scored\n" in command.out
     assert f"missing or unreadable images: {', '.join(sorted(bad)[:3])} and 1 more\n" in command.out
     assert f"sets without a score: {', '.join(unscored[:3])}" in command.out
-    assert f"all are named in {folder / 'cirqrs.json'}\n" in command.out
+    assert f"{folder / 'cirqrs.json'} lists all\n" in command.out
 
     all_scores = set_scores(scored)
     assert set_scores(folder) == pytest.approx(

@@ -88,7 +88,7 @@ def test_only_answers_that_the_scorer_was_not_trained_on_count(project: Path) ->
 
 def test_a_release_without_a_held_out_part_says_nothing_about_its_scorer(project: Path) -> None:
     write_trained_scores(FOLDER)
-    assert_refused(hsfiq("analyze", FOLDER, "--metric", "cirqrs"), "holds out no part")
+    assert_refused(hsfiq("analyze", FOLDER, "--metric", "cirqrs"), "has no held-out part")
 
 
 def test_another_version_of_the_release_may_hold_the_same_answers(project: Path) -> None:

@@ -176,7 +176,7 @@ def test_many_unreadable_images_are_not_all_named(fashioniq: Path) -> None:
     spoil(fashioniq, tuple(f"train{i}" for i in range(8)))
     lines = train_on(fashioniq, *TINY).err.splitlines()
     assert sum(line.endswith("replace it with a complete image") for line in lines) == 5
-    assert "and 3 more images that cannot be read" in lines
+    assert "and 3 more unreadable images" in lines
 
 
 def test_without_the_cache_an_unreadable_image_stops_the_run(fashioniq: Path) -> None:

@@ -145,7 +145,7 @@ def test_the_command_serves_what_can_be_read_until_sigterm(
         process.send_signal(signal.SIGTERM)
     assert process.wait(20) == 0
     lines = log.read_text().splitlines()
-    assert "1 of 33 images are missing or unreadable and left out (broken)" in lines[0]
+    assert "1 of 33 images are missing or unreadable and were left out (broken)" in lines[0]
     assert re.match(r"serving clip4cir \([0-9a-f]{12}\) on 32 images at ", lines[1])
     assert len(lines) == 2
 
