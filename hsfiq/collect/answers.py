@@ -1,4 +1,4 @@
-"""What a page sends as an answer, checked against its question and the study."""
+"""Storing answers from pages, after checks against the question and the study."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ JUDGEMENT_COLUMNS = (
     *("score_1", "score_2", "preferred", "confirmed", "judgement", "extra"),
     *("irrelevant", "reason", "skipped"),
 )
-"""Columns that must be the same when a submit is repeated; times and what was seen may differ."""
+"""Columns that must be equal when a submit is repeated; times and views may differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class Skip:
 
     def __post_init__(self) -> None:
         if not {"missing", "unloaded"} & set(self.images):
-            raise Refused("only a question with an image that is not there can be skipped")
+            raise Refused("only a question with a missing image can be skipped")
 
     @property
     def reason(self) -> str:
@@ -148,7 +148,7 @@ def submit(
     Raises:
         Forbidden: the participant cannot answer the question now; `SetBack` if they could before a
             backup was restored.
-        NotOpen: the study takes no answers.
+        NotOpen: the study does not accept answers.
         Conflict: another tab has answered since the page was loaded, or the submit key was used
             for another answer.
         Refused: the judgement does not fit the study, or the reason is too long or cannot be
@@ -167,9 +167,9 @@ def submit(
     latest = revisions[-1] if revisions else None
     revision = latest.revision if latest else 0
     if revision < expected_revision:
-        raise SetBack("the answer that the page shows is not stored any more")
+        raise SetBack("the answer shown on the page is no longer stored")
     if revision != expected_revision:
-        raise Conflict("this question was answered elsewhere since the page was loaded")
+        raise Conflict("this question was answered in another window after the page was loaded")
     stored = values | {
         "question_id": question_id,
         "revision": revision + 1,
@@ -234,9 +234,9 @@ def require_storable(answer: answer_rules.Answer | Skip, study: StudyRow) -> Non
 
 
 def images_seen(images: answer_rules.ImageStates | None, latest: Response | None) -> str | None:
-    """The states of the images, with what the participant saw for earlier revisions, as letters.
+    """The states of the images as letters, including views for earlier revisions.
 
-    If that is unknown, so is whether an image that was not painted now had been painted then.
+    If earlier views are unknown, the state of an image that is not painted now is unknown, too.
     """
     if images is None:
         return None
@@ -291,7 +291,7 @@ def values_of(answer: answer_rules.Answer | Skip, kind: Kind) -> dict[str, Any]:
 
 
 LONGEST_SECONDS = 24 * 3600.0
-"""What a page may report at most where the time at which the question was served is unknown."""
+"""The longest reported duration if the serving time of the question is unknown."""
 
 
 def given_answer(
@@ -300,7 +300,7 @@ def given_answer(
     payload: SubmitPayload | SkipPayload,
     now: datetime,
 ) -> answer_rules.Answer | Skip:
-    """What the page sends, if it fits the question and the study; else `Refused`."""
+    """The page's answer, if valid for the question and the study; else `Refused`."""
     config = study.config
     images = image_states(question, payload["images"], rules_of(config))
     if "skip" in payload:
@@ -317,7 +317,9 @@ def image_states(
         numbers = f"{rules.n_sets} set{'s' * (rules.n_sets != 1)} of {rules.k} images"
         raise Refused(f"images: must be of {numbers}")
     if (payload["reference"] is not None) != question.has_reference:
-        raise Refused("images: the reference must have a state if the question has one")
+        raise Refused(
+            "images: the reference must have a state if and only if the question has a reference"
+        )
     return answer_rules.ImageStates(payload["reference"], sets)
 
 
@@ -333,7 +335,7 @@ def answer_of(
     is_asked = asks_reason(config, question.form_position, question.place)
     if is_asked and len(reason) < answer_rules.SHORTEST_REASON:
         raise Refused(
-            f"this question asks for a reason of {answer_rules.SHORTEST_REASON} characters or more"
+            f"this question needs a reason of at least {answer_rules.SHORTEST_REASON} characters"
         )
     given_reason = None if payload["reason"] is None else reason
     times = times_of(question, payload, now)
@@ -354,8 +356,8 @@ def extra_answers(config: StudyConfig, payload: AnswerPayload) -> dict[str, Any]
 def times_of(question: AskedQuestion, payload: AnswerPayload, now: datetime) -> answer_rules.Times:
     """The times of an answer by the server's clock.
 
-    The page reports durations. None can be longer than the time since the question was served, so
-    a longer one (the computer slept, its clock was changed) is cut to that.
+    The page reports durations. A duration longer than the time since the question was served (the
+    computer slept, or its clock was changed) is reduced to that time.
     """
     served_at, since = known_served_at(question, now), payload["seconds_since_first_interaction"]
     elapsed = (now - served_at).total_seconds() if served_at else LONGEST_SECONDS

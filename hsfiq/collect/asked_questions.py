@@ -1,4 +1,4 @@
-"""What one participant is asked, in order, and which question they are at."""
+"""The questions of a participant, in order, and the current question."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing a participant is asked: a question, or the sum before one.
+    """A step of a participant: a question, or the sum before a question.
 
     `number` counts the questions from 1; a sum has the number of the question after it. Gold and
     repeated pairs are ordinary questions here. `done` is an answered question or a passed sum;
@@ -93,7 +93,7 @@ def require_reached(
 ) -> tuple[Steps, Step]:
     """The participant's steps, and this question; `Forbidden` unless they may answer it now.
 
-    The page of a question is made only once it is reached, so what was reached has been set back.
+    Only reached questions have a page, so the database has been set back.
     """
     if participant.consented_at is None:
         raise SetBack("the consent page comes before the first question")
@@ -115,12 +115,12 @@ def require_reached(
             "you were away for a while, so this question was given to somebody else; "
             "your answers are saved"
         )
-    raise SetBack("you cannot answer this question now")
+    raise SetBack("this question cannot be answered now")
 
 
 @dataclass(frozen=True, slots=True)
 class AskedQuestion:
-    """What an answer to a question is checked against; `place` is that in its form."""
+    """The rules for an answer to a question; `place` is the question's place in its form."""
 
     id: int
     place: int
@@ -178,7 +178,7 @@ def shown_sets(question: Question) -> tuple[RetrievedSet, ...]:
 
 
 def in_shown_order(question: Orders, sets: Sequence[T]) -> tuple[T, ...]:
-    """What is given for the sets of a question's pair, in the order in which it shows them."""
+    """The given values of the sets of a question's pair, in the order shown."""
     if question.set_order is not None:
         return tuple(sets[place] for place in question.set_order)
     return tuple(reversed(sets)) if question.swapped else tuple(sets)
@@ -295,7 +295,7 @@ def _with_what_is_shown(questions: Select[Question]) -> Select[Question]:
 
 @dataclass(frozen=True, slots=True)
 class ShownImage:
-    """What finds an image's file, its digest, and the token under which browsers see it."""
+    """An image's file, its digest, and the token that browsers use."""
 
     dataset_id: int
     name: str

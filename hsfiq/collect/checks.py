@@ -31,14 +31,14 @@ from hsfiq.text import is_storable_text
 def answer_check(
     session: Session, participant: ParticipantRow, check_id: int, given: str, *, now: datetime
 ) -> bool:
-    """Store an attempt at the participant's current check; return whether it is right.
+    """Store an attempt at the participant's current check; return whether it is correct.
 
     Raises `Forbidden`, `NotOpen` or `Refused` if it is not accepted.
     """
     own = steps_of(session, participant.id)
     if own.current is None or own.current.check_id != check_id:
         is_done = any(step.check_id == check_id and step.done for step in own.steps)
-        raise (Forbidden if is_done else SetBack)("you cannot answer this check now")
+        raise (Forbidden if is_done else SetBack)("this check cannot be answered now")
     require_active(participant)
     if not is_storable_text(given):
         raise Refused("the answer has characters that cannot be stored")
@@ -66,7 +66,7 @@ def check_results(
 ) -> Iterator[CheckResult]:
     """The results of every attempt at a sum, and of every answered gold or repeated question.
 
-    Those of all participants, or of those whose keys are `shown`.
+    For all participants, or for participants whose keys are `shown`.
     """
     yield from sum_tries(session, study, shown)
     yield from question_checks(session, StudyRow.of(study), among(Form.participant_id, shown))
@@ -79,7 +79,7 @@ SUM_TRIES = (
     .join(Participant, Form.participant_id == Participant.id)
     .order_by(CheckAnswer.id)
 )
-"""Made once, which takes longer than running it for a participant."""
+"""Built once, since building takes longer than running it for a participant."""
 
 
 def sum_tries(session: Session, study: Study, shown: Shown | None) -> Iterator[CheckResult]:
@@ -175,8 +175,8 @@ STATUS_AFTER = {"pause": "paused", "exclude": "excluded"}
 def apply_check_rule(session: Session, participant: ParticipantRow, now: datetime) -> None:
     """Apply the rule to a locked participant, in the transaction of an answer.
 
-    It acts when more checks are failed than the limit, and more than when it acted before: a
-    participant whom the owner has resumed goes on until the next failed check.
+    The rule acts if the number of failed checks exceeds the limit and the number at its last
+    action: a participant whom the owner has resumed continues until the next failed check.
     """
     config = participant.study.config
     status = STATUS_AFTER.get(config.checks.on_failure)

@@ -1,9 +1,8 @@
-"""Leases: how long questions stay reserved for a participant, and who gets them afterwards.
+"""Leases: the time for which questions are reserved for a participant, and their reassignment.
 
-A participant's unanswered questions are theirs while they are active on the page, and for the
-study's `lease_minutes` after that. Expiry is evaluated when somebody enrols, so there is no
-background job and no lock that could be left behind: an enrolment takes unassigned forms, or else
-the questions that others have abandoned.
+A participant's unanswered questions are reserved during activity on the page and for the study's
+`lease_minutes` afterwards. Expiry is evaluated at enrolment, without a background job or a lock: an
+enrolment takes unassigned forms, or else abandoned questions.
 """
 
 from __future__ import annotations
@@ -43,13 +42,13 @@ _is_last_open = (
 IS_BEFORE_END = func.coalesce(_is_last_open, false())
 """Whether a participant has not answered their last question.
 
-Questions are answered in their order, so nothing else is unanswered of those who have, unless it
-was reassigned before. This reads one question of each participant; looking for an unanswered one
-reads all.
+Questions are answered in order, so participants who answered the last one have no other unanswered
+question, except reassigned ones. This reads one question of each participant; searching for an
+unanswered question reads all.
 """
 
 DEPARTED_STATUSES = ("returned", "screened-out", "excluded")
-"""The statuses of participants who will not answer any more."""
+"""The statuses of participants without further answers."""
 
 CLOCK_CHANGE = timedelta(hours=1)
 """A participant seen later than this from now was seen before a clock was set back."""
@@ -92,7 +91,7 @@ def assign_forms(
     forms = next_unassigned_forms(session, study, closed)
     forms = forms or reassign_abandoned(session, study, now, closed)
     if not forms:
-        raise NotOpen(f"study {study.name}: every form is taken")
+        raise NotOpen(f"study {study.name}: all forms are assigned")
     for position, form in enumerate(forms, start=1):
         form.participant_id = participant.id
         form.position, form.name = position, f"form_{position}"
@@ -115,7 +114,7 @@ def next_unassigned_forms(
 def reassign_abandoned(
     session: Session, study: Study, now: datetime, closed: Collection[str] = ()
 ) -> list[Form]:
-    """Move abandoned questions of one category to new forms: no triplet twice, no old check."""
+    """Move abandoned questions to new forms of a category, without repeated triplets or checks."""
     abandoned = [
         question
         for question in abandoned_questions(session, study, now)
@@ -148,8 +147,8 @@ def abandoned_questions(
 
     Each has its `id`, its `category` and its `triplet_id`.
 
-    Answers of excluded participants do not count, so their questions are abandoned as well. Checks
-    are not reassigned: they belong to the form that they were drawn for.
+    Questions of excluded participants count as abandoned, too. Checks are not reassigned: they
+    belong to their original form.
     """
     return session.execute(abandoned_statement(study, now).order_by(Question.id)).all()
 
@@ -226,7 +225,7 @@ def write_reassigned_forms(
 def lease_expired(study: Study, now: datetime) -> ColumnElement[bool]:
     """Whether a participant's lease has run out or was ended, or they never began.
 
-    It has also run out if they were last seen in the future.
+    The lease has also run out if the participant was last seen in the future.
     """
     lease = timedelta(minutes=config_of(study).design.lease_minutes)
     in_lease = Participant.seen_at.between(now - lease, now + CLOCK_CHANGE)
@@ -243,7 +242,7 @@ def never_begun(now: datetime, minutes: int) -> ColumnElement[bool]:
 
 
 def extend_lease(participant: ParticipantRow, now: datetime) -> None:
-    """Record activity: the lease runs from the latest. A lease that was ended stays ended."""
+    """Record activity, from which the lease runs. An ended lease is not renewed."""
     if participant.seen_at is not None:
         is_set_back = participant.seen_at > now + CLOCK_CHANGE
         participant.seen_at = now if is_set_back else max(now, participant.seen_at)

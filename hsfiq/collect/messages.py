@@ -1,6 +1,6 @@
-"""Messages from the owner to participants: sending them, and who has read them.
+"""Messages from the owner to participants, and their read receipts.
 
-Each message has a row for everybody to whom it was sent, so that it is clear who has read it.
+Each message has a row for each recipient, which records whether the recipient has read it.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ LONGEST_MESSAGE = 5_000
 LATELY = timedelta(minutes=10)  # the same message again is the one whose reply was lost
 
 LARGEST_KEY = 2**31 - 1
-"""A page may send any number; databases refuse larger ones."""
+"""The largest number that databases accept; a page may send any number."""
 
 
 def send_message(
     session: Session, study: Study, text: str, *, to: Participant | None, now: datetime
 ) -> int:
-    """Store a message to one participant, or to all who take part now; how many get it.
+    """Store a message to one or all current participants; return the number of recipients.
 
-    Those who enrol later do not get it, nor do participants who have left.
+    Later participants and participants who have left do not get the message.
 
     Raises:
-        Refused: the text is empty, too long or cannot be stored, or there is nobody to read it.
+        Refused: the text is empty, too long or cannot be stored, or there are no recipients.
     """
     require_unfinished(study)
     require_message(text)
     same = Message.text == text.strip(), Message.participant_id.is_not_distinct_from(to and to.id)
     since = Message.study_id == study.id, Message.sent_at > now - LATELY
     if session.scalar(select(Message.id).where(*same, *since)):
-        raise Conflict("this message was sent a moment ago")
+        raise Conflict("this message has just been sent")
     if to is None:
         taking_part = select(Participant.id).where(
             Participant.study_id == study.id,
@@ -59,7 +59,7 @@ def send_message(
         recipients = [to.id]
     if not recipients:
         raise Refused(
-            f"study {study.name}: nobody takes part yet, so nobody would read the message"
+            f"study {study.name}: the message has no recipients, since nobody takes part yet"
         )
     message = added(
         session,
@@ -85,7 +85,7 @@ def take_back(session: Session, to: Participant, sent_at: datetime | None = None
         return
     recipient = session.get_one(MessageRecipient, (message.id, to.id))
     if recipient.seen_at is not None:
-        raise Refused(f"{to.name} has read the message already")
+        raise Refused(f"{to.name} has already read the message")
     session.delete(recipient)
     session.flush()
     session.delete(message)
@@ -135,7 +135,7 @@ def mark_seen(session: Session, participant: int, messages: Sequence[int], now: 
 
 
 def forget_messages(session: Session, participant: Participant) -> None:
-    """Delete what was sent to one participant alone, and who has read what."""
+    """Delete a participant's individual messages and read receipts."""
     session.execute(
         delete(MessageRecipient).where(MessageRecipient.participant_id == participant.id)
     )
@@ -144,7 +144,7 @@ def forget_messages(session: Session, participant: Participant) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SentMessage:
-    """A message as the owner sees it; `participant` is None if it was sent to all."""
+    """A message for the owner's view; `participant` is None if the message was sent to all."""
 
     participant: str | None
     text: str

@@ -1,4 +1,4 @@
-"""What a study's owner changes: the status of the study or of a participant, and their data."""
+"""The owner's actions: changing the status of a study or a participant, and deleting data."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def exports_with(session: Session, participant: int) -> Sequence[ExportedRelease
 
 
 def forget_exports(session: Session, participant: Participant) -> Sequence[ExportedRelease]:
-    """Delete which of a participant's answers are in releases; return these releases."""
+    """Delete the records of a participant's answers in releases; return these releases."""
     releases = exports_with(session, participant.id)
     forms = select(Form.id).where(Form.participant_id == participant.id)
     session.execute(delete(ExportedForm).where(ExportedForm.form_id.in_(forms)))
@@ -87,7 +87,7 @@ def forget_exports(session: Session, participant: Participant) -> Sequence[Expor
 
 
 class ForbiddenEdit(Refused):
-    """Keys differ that may not change; `errors` has one for each."""
+    """An edit changes fixed keys; `errors` has one entry for each."""
 
     def __init__(self, errors: list[ConfigError]) -> None:
         super().__init__("; ".join(map(str, errors)))
@@ -132,8 +132,8 @@ def perform_edit(session: Session, edit: Edit, now: datetime) -> TextVersion:
     study = lock_study(session, study.id)
     if study.text_version != edit.version_seen:
         raise Conflict(
-            f"the texts of study {study.name} are now version {study.text_version}",
-            remedy="look at the new version, then try again",
+            f"the texts of study {study.name} have changed to version {study.text_version}",
+            remedy="review the new version, then try again",
         )
     prepare_edit(study, edit.wanted, edit.version_seen)  # the rest may have changed since
     return texts.record_next_version(session, study, edit.wanted, now)
@@ -167,25 +167,26 @@ PERSONAL_TABLES = (
     *(Message, MessageRecipient, Study, WorkedHit, *SEARCH_TABLES, ExportedForm, Payment),
     *(AnswerNote, ReviewedAnswer),
 )
-"""The tables in which `forget` deletes or empties rows."""
+"""The tables whose rows `forget` deletes or empties."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """How many answers were deleted, and the recorded releases that have answers of the person."""
+    """The number of deleted answers, and the recorded releases with answers of the person."""
 
     n_answers: int = 0
     releases: Sequence[ExportedRelease] = ()
 
 
 def forget(session: Session, participant: Participant) -> Deleted:
-    """Delete a person's answers and checks, and free their questions.
+    """Delete a person's answers and checks, and free the person's questions.
 
-    Searches, notes, messages to this person alone, and what is recorded of them in releases are
-    deleted, too. So is what an imported study keeps of answers that were dropped before.
+    Searches, notes, messages to this person alone, and the records of releases with the person's
+    answers are deleted, too. An imported study's data about earlier dropped answers are also
+    deleted.
 
-    An empty row under the pseudonym remains, so that nobody else is ever given it. It still says
-    that somebody has withdrawn. What was paid stays, too, without the platform's id.
+    An empty row remains so that the pseudonym is never reused. The row still records a withdrawal.
+    Payments are kept, too, without the platform's id.
     """
     participants.lock_participant(session, participant)
     own_questions = select(Question.id).join(Form).where(Form.participant_id == participant.id)
@@ -223,7 +224,7 @@ def forget(session: Session, participant: Participant) -> Deleted:
     return Deleted(n_answers or 0, releases)
 
 
-# What a study's owner changes: the status of the study or of a participant, and their data.
+# The actions, and the statuses that they change.
 #
 # The studio and the command line both `prepare` an action, which records the status that the
 # owner saw, and perform it in a later transaction, which locks the row and refuses if the status
@@ -241,7 +242,7 @@ PARTICIPANT_ACTIONS = {
     "forget": "returned",
     "reassign": None,
 }
-"""The participant's status after each action; None leaves it as it is."""
+"""The participant's status after each action; None does not change the status."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +277,7 @@ class OwnerAction:
 def prepare(
     study: Study, action: str, participant: Participant | None = None, reason: str = ""
 ) -> OwnerAction:
-    """Describe an action with the status as it is now; `Refused` if the study does not allow it."""
+    """Describe an action with the current status; `Refused` if the study does not allow it."""
     row = participant or study
     prepared = OwnerAction(
         study.name, participant.name if participant else None, action, row.status, reason
@@ -286,11 +287,11 @@ def prepare(
 
 
 def perform(session: Session, action: OwnerAction, actor: Actor) -> Deleted:
-    """Perform an action in a writing transaction, and record it; return what it deleted.
+    """Perform and record an action in a writing transaction; return the deletions.
 
     Raises:
         Conflict: the status is no longer the one that the owner saw.
-        Refused: there is no such study or participant, or the study can take no more answers.
+        Refused: the study or the participant does not exist, or the study accepts no more answers.
     """
     study = find_study(session, action.study)
     if study is None:
@@ -335,7 +336,7 @@ def extend(
     """Add forms to a study in a writing transaction; its lock also puts enrolments in order.
 
     Raises:
-        Refused: the study can take no more answers, or there is nothing to add.
+        Refused: the study accepts no more answers, or there is nothing to add.
     """
     locked = lock_study(session, study.id)
     require_unfinished(locked)
@@ -393,7 +394,7 @@ def change_enrolment(session: Session, study: Study, changes: Mapping[str, Any])
 def release_places(
     session: Session, study: Study, now: datetime, minutes: int | None = None
 ) -> list[str]:
-    """Give back the places that nobody began; see `release_unbegun`."""
+    """Free places without activity; see `release_unbegun`."""
     locked = lock_study(session, study.id)
     require_unfinished(locked)
     return release_unbegun(session, locked, now, minutes)
@@ -423,11 +424,11 @@ def bring_back(session: Session, person: Participant, status: str, actor: Actor)
 # Rules for leaving people out: whom one would leave out, and applying it.
 
 FEWEST_ANSWERS = 5
-"""Of fewer answers, a percentage says nothing."""
+"""The fewest answers for a meaningful percentage."""
 
 
 class LeftOut(NamedTuple):
-    """Somebody whom a rule leaves out; `beyond` has the values that are beyond its limits."""
+    """A participant excluded by a rule; `beyond` has the values beyond the rule's limits."""
 
     person: Participant
     n_answers: int
@@ -435,7 +436,7 @@ class LeftOut(NamedTuple):
 
 
 def left_out_by(session: Session, study: Study, limits: Limits) -> list[LeftOut]:
-    """Whom a rule would leave out of those with answers that count."""
+    """The participants with counted answers whom a rule would exclude."""
     checks = question_checks(session, StudyRow.of(study))
     failed = Counter(check.participant_id for check in checks if not check.passed)
     medians = medians_of(session, study)
@@ -486,7 +487,7 @@ def counted(study: Study) -> Select[*tuple[Any, ...]]:
 def apply_rule(
     session: Session, study: Study, limits: Limits, people: Sequence[LeftOut], actor: Actor
 ) -> list[str]:
-    """Exclude those of the people whom a rule leaves out whose status is still the same.
+    """Exclude the people selected by a rule, if their status has not changed.
 
     The rule may be that of the study's file. Returns their names.
     """
@@ -502,7 +503,7 @@ def apply_rule(
 
 
 def applied_rules(session: Session, study: Study) -> dict[str, dict[Participant, str]]:
-    """By each rule that was applied, in words: whom it leaves out now, and their status before."""
+    """For each applied rule in words: the people it excludes now, and their previous status."""
     found: dict[str, dict[Participant, str]] = {}
     by_rules = select(StatusChange.participant_id).where(StatusChange.rule.is_not(None))
     for key, change in participants.latest_changes(session, study, by_rules).items():
@@ -512,7 +513,7 @@ def applied_rules(session: Session, study: Study) -> dict[str, dict[Participant,
 
 
 def undo_rule(session: Session, study: Study, rule: str, actor: Actor) -> list[str]:
-    """Let those count again whom a rule leaves out, and return their names."""
+    """Include the people excluded by a rule again, and return their names."""
     people = applied_rules(session, study).get(rule, {})
     for person, before in people.items():
         bring_back(session, person, before, actor)

@@ -1,4 +1,4 @@
-"""What a page shows at a position, read from the database in one go."""
+"""The contents of a page at a position, read from the database at once."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def batch_to_preview(session: Session, study: Study) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """A participant who is not stored, and what they are asked."""
+    """A participant who is not stored, with the questions."""
 
     participant: ParticipantRow
     steps: tuple[Step, ...]
 
     @property
     def last(self) -> int:
-        """How many steps there are before the thanks."""
+        """The number of steps before the closing page."""
         return len(self.before) + len(self.steps) + self.has_questionnaire
 
     @property
@@ -63,7 +63,7 @@ class Preview:
         return bool(self.participant.study.config.questionnaire.at_end)
 
     def position(self, reached: int) -> Position:
-        """Where somebody is who has done so many steps."""
+        """The position after a number of steps."""
         n_done = max(0, reached - len(self.before))
         done, left = self.steps[:n_done], self.steps[n_done:]
         progress = Steps(
@@ -95,14 +95,14 @@ class Preview:
         return Position(current.stage, current.progress, following)
 
     def place_of(self, step: Step) -> int:
-        """How many steps come before this one."""
+        """The number of steps before this one."""
         return len(self.before) + self.steps.index(step)
 
     def question(self, question_id: int) -> Step:
         for step in self.steps:
             if step.question_id == question_id and step.check_id is None:
                 return step
-        raise Forbidden("this question is not part of the preview")
+        raise Forbidden("the preview does not include this question")
 
 
 def preview_of(session: Session, study: Study, batch: int, language: str | None = None) -> Preview:
@@ -124,7 +124,7 @@ def preview_of(session: Session, study: Study, batch: int, language: str | None 
 
 
 def token_hash_of(study_id: int, batch: int) -> str:
-    """What a preview's participant has in place of a token; the same for all who see it."""
+    """The substitute for a token in a preview; the same for all viewers."""
     return digest_of(f"preview of batch {batch} of study {study_id}")
 
 

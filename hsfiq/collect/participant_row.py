@@ -1,6 +1,6 @@
 """A participant as a row: read with their study in one statement, for all that a page shows.
 
-Objects take more processor time, so they are loaded only where more than a row's columns change.
+ORM objects are slower, so they are loaded only if more than a row's columns change.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class StudyRow:
 
 @dataclass(slots=True)
 class ParticipantRow:
-    """A participant; `store` writes what has changed of them. `id` 0 is nobody who is stored."""
+    """A participant; `store` writes the changes. `id` 0 means not stored."""
 
     study: StudyRow
     id: int
@@ -70,7 +70,7 @@ class ParticipantRow:
         self._stored = self._changeable()
 
     def platform_ids(self) -> dict[str, str]:
-        """Those that are stored of a platform's link, as `Panel` names them."""
+        """The stored ids of a platform's link, as `Panel` names them."""
         ids = {
             "person": self.external_id,
             "study": self.platform_study_id,
@@ -102,7 +102,7 @@ def participant_row(session: Session, digest: str, *, lock: bool = False) -> Par
 
 
 def read_row(session: Session, digest: str) -> ParticipantRow:
-    """The same for somebody who is stored, such as after an object of theirs was changed."""
+    """The row of a stored participant, such as after a change of the participant's object."""
     row = participant_row(session, digest)
     if row is None:
         raise LookupError("no participant has this token")

@@ -49,10 +49,10 @@ def by_name(session: Session, study: Study, name: str) -> Participant:
 def by_name_or_platform_id(session: Session, study: Study, given: str) -> Participant:
     """The participant with this name or platform id.
 
-    Where a name is also the platform id of somebody else, `name:` or `id:` before it decides.
+    If a name is also another participant's platform id, the prefix `name:` or `id:` decides.
 
     Raises:
-        Refused: there is no such participant, or there are two.
+        Refused: the participant does not exist, or there are two.
     """
     by_prefix = {"name": Participant.name, "id": Participant.external_id}
     is_called = or_(*(column == given for column in by_prefix.values()))
@@ -145,7 +145,7 @@ def invite(
 ) -> list[Participant]:
     """Add participants who get their forms when they first follow their links.
 
-    Those who were added with the same random key before come again, with the same links.
+    Participants already added with the same random key are returned with the same links.
     """
     study = studies.lock_study(session, study_id)
     known: list[Participant] = []
@@ -188,10 +188,10 @@ def enrol_invited(
 def with_place(
     session: Session, study: Study, participant: Participant, now: datetime
 ) -> Participant:
-    """The participant of a locked study, who gets a place unless they have one or have departed.
+    """Give the participant of a locked study a place, unless they have one or have departed.
 
     Raises:
-        NotOpen: they have none, and there is none left.
+        NotOpen: the participant has no place, and none is left.
     """
     if participant.enrolled_at is None and participant.status not in DEPARTED_STATUSES:
         studies.require_open(study.status)
@@ -227,7 +227,7 @@ def consent(participant: Participant, *, now: datetime) -> None:
 
 
 def require_free_place(session: Session, study: Study, now: datetime) -> None:
-    """Raise `NotOpen` if the study has as many participants as it wants."""
+    """Raise `NotOpen` if the study is full."""
     cap = config_of(study).recruitment.participants
     # Most studies have fewer people than places: then nobody's answers need to be read.
     if cap and places.count_enrolled(session, study) >= cap <= places.count_taking_part(
@@ -237,7 +237,7 @@ def require_free_place(session: Session, study: Study, now: datetime) -> None:
 
 
 def has_free_place(session: Session, study: Study, now: datetime) -> bool:
-    """Whether somebody could enrol in an open study now."""
+    """Whether an open study has a free place now."""
     try:
         require_free_place(session, study, now)
     except NotOpen:
@@ -247,7 +247,7 @@ def has_free_place(session: Session, study: Study, now: datetime) -> bool:
 
 
 def next_number(session: Session, study: Study) -> int:
-    """The number in the next participant's pseudonym; none is used twice."""
+    """The number in the next participant's pseudonym; numbers are never reused."""
     return (session.scalar(_count_participants(), {"study": study.id}) or 0) + 1
 
 
@@ -260,7 +260,7 @@ def require_active(participant: ParticipantRow) -> None:
     """Raise `NotOpen` unless the study is open and the participant is active."""
     studies.require_open(participant.study.status)
     if participant.status != "active":
-        raise NotOpen(f"your part in this study is {participant.status}")
+        raise NotOpen(f"your participation in this study is {participant.status}")
 
 
 def lock_participant(session: Session, participant: Participant) -> None:
@@ -289,9 +289,8 @@ def write_invitations(
 ) -> None:
     """Add participants to a study and write their links to a new CSV file: participant, link.
 
-    The file is written within the transaction, so there are no invitations without their links.
-    `actor` is who invites them, `url` the app's public address, `language` that of the invited, if
-    it is known.
+    The file is written within the transaction, so no invitation lacks its link. `actor` is who
+    invites them, `url` the app's public address, `language` that of the invited, if it is known.
     """
     with ExitStack() as undo:
         with database.writing() as session:
@@ -314,7 +313,7 @@ def write_invitations(
 
 @dataclass(frozen=True, slots=True)
 class InvitationPlaces:
-    """How many participants can still begin, and how many invitations have not been followed."""
+    """The number of free places, and the number of unused invitations."""
 
     study: str
     free: int
@@ -325,13 +324,14 @@ class InvitationPlaces:
             return []
         warning = (
             f"study {self.study} has places for {self.free:,} more participants, and "
-            f"{self.waiting:,} invitations wait to be followed: who comes last finds it full"
+            f"{self.waiting:,} invitations are unused: the last invited people will find the "
+            f"study full"
         )
         return [warning]
 
 
 def places_for_invitations(session: Session, study: Study, now: datetime) -> InvitationPlaces:
-    """Count the places as they are now; unfinished participants may leave theirs later."""
+    """Count the current places; unfinished participants may free theirs later."""
     waiting = session.scalar(
         select(func.count(Participant.id)).where(
             Participant.study_id == study.id,
@@ -358,7 +358,7 @@ Shown = Collection[int] | Select[int] | Select[int | None]
 """The keys of participants."""
 
 MOST_ANSWERS = 10_000
-"""Answers of so many questions are read and plotted in about a second."""
+"""The number of questions whose answers are read and plotted in about a second."""
 
 PER_PAGE = 50
 """Participants on a page of the table."""
@@ -408,7 +408,7 @@ def people_page(session: Session, study: Study, looked_for: str, number: int) ->
 
 
 def may_compare_systems(session: Session, study: Study) -> bool:
-    """Whether a study has few enough answers to compute its preferences whenever it is shown."""
+    """Whether a study has few enough answers to compute its preferences at each view."""
     return count_people(session, study) <= people_with(study, MOST_COMPARED)
 
 
@@ -427,7 +427,7 @@ def among(
     column: InstrumentedAttribute[int] | InstrumentedAttribute[int | None],
     people: Shown | None,
 ) -> ColumnElement[bool]:
-    """Whether a participant's key is one of `people`, who may be everybody."""
+    """Whether a participant's key is one of `people`; None means everybody."""
     return true() if people is None else column.in_(people)
 
 
@@ -500,7 +500,7 @@ def withdrawn_participants() -> Select[int]:
 
 
 def stopped_by_checks(session: Session, participant: ParticipantRow) -> bool:
-    """Whether the rule about checks gave the participant the status that they have."""
+    """Whether the rule about checks set the participant's current status."""
     changes = changes_of(session, participant.id)
     if not changes:
         return False
@@ -509,17 +509,18 @@ def stopped_by_checks(session: Session, participant: ParticipantRow) -> bool:
 
 
 def rule_text(change: StatusChange | None) -> str | None:
-    """What the rule about checks counted, or the owner's rule about people; None without a rule."""
+    """The counts of the rule about checks, or the owner's rule; None without a rule."""
     if change is None or change.rule is None:
         return None
     if "people" in change.rule:
-        when = "fixed before the launch" if change.rule["declared"] else "made after answers came"
+        is_early = change.rule["declared"]
+        when = "fixed before the launch" if is_early else "made after the first answers"
         return f"rule {when}: {change.rule['people']}"
     return f"failed checks: {change.rule['failed']}, limit {change.rule['limit']}"
 
 
 def cause_of(change: StatusChange | None, status: str) -> str | None:
-    """Why a participant has this status, for the owner; None if nothing is recorded."""
+    """The reason of a participant's status, for the owner; None if nothing is recorded."""
     if change is None or change.after != status:
         return None
     return rule_text(change) or change.reason

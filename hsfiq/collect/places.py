@@ -1,4 +1,4 @@
-"""Places in a study: who may take them, and places taken but never begun."""
+"""Places in a study: eligibility, quotas, and places without activity."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ from hsfiq.study.recruiting import PLATFORM_ID, PLATFORMS
 PERIOD = timedelta(hours=1)
 
 FORGETTING_SECONDS = 5.0
-"""The time after which a server looks again for enrolments that no longer count."""
+"""The interval at which a server deletes enrolments that no longer count."""
 
 
 class TooManyEnrolments(Refused):
-    """So many have enrolled from an address that the next one has to wait."""
+    """The limit of enrolments from an address is reached."""
 
     status = 429
 
     def __init__(self, study: Study, seconds: int) -> None:
-        """`seconds` is how long to wait."""
+        """`seconds` is the time to wait."""
         super().__init__(f"study {study.name}: too many enrolments from this address in an hour")
         self.study_id, self.seconds = study.id, seconds
 
 
 def counts_enrolments(config: StudyConfig, origin: str) -> bool:
-    """Whether the study limits how many enrol from one address.
+    """Whether the study limits enrolments from one address.
 
-    Simulated annotators all come from one, so that their study has no limit.
+    Simulated annotators share an address, so their study has no limit.
     """
     return config.recruitment.enrolments_per_address > 0 and origin != "simulated"
 
@@ -79,12 +79,12 @@ def count_enrolment(session: Session, study: Study, client: str, now: datetime) 
 
 
 def still_counts(now: datetime) -> ColumnElement[bool]:
-    """Times in the future, from before a clock was set back, count no longer either."""
+    """Times in the future, from before a clock was set back, do not count either."""
     return EnrolmentByAddress.enrolled_at.between(now - PERIOD, now + PERIOD)
 
 
 def forget_old_enrolments(database: Database) -> None:
-    """Delete the enrolments that no longer count; if the database cannot do it, leave them."""
+    """Delete the enrolments that no longer count, if the database allows it."""
     outdated = ~still_counts(datetime.now(UTC))
     # A user who may only read the database cannot delete; the server, or a later command, will.
     with suppress(SQLAlchemyError, Unavailable):
@@ -116,7 +116,7 @@ def require_on_list(session: Session, study: Study, person: str) -> None:
 
 
 def count_allowed(session: Session, study: Study) -> int:
-    """How many people are on the study's list; without any, all are let in."""
+    """The number of people on the study's list; an empty list admits everybody."""
     on_list = select(func.count()).where(AllowedPerson.study_id == study.id)
     return session.scalar(on_list) or 0
 
@@ -147,7 +147,9 @@ def allow_everybody(session: Session, study: Study) -> None:
 def require_platform(study: Study) -> None:
     require_unfinished(study)
     if config_of(study).recruitment.mode not in PLATFORMS:
-        raise Refused(f"study {study.name} does not recruit on a platform, so it has no such ids")
+        raise Refused(
+            f"study {study.name} does not recruit on a platform, so it has no platform ids"
+        )
 
 
 def key_of(study: Study, person: str) -> tuple[int, str]:
@@ -158,12 +160,12 @@ def read_people(file: Path) -> list[str]:
     """The platform's ids in a file, one on each line.
 
     Raises:
-        FileErrors: some are no ids.
+        FileErrors: some lines are not ids.
         UnreadableInput: there is none.
     """
     lines = [line.strip() for line in read_text(file).splitlines()]
     wrong = [
-        f"{file}: line {number}: {line[:80]!r} is no id of a platform; write one on each line"
+        f"{file}: line {number}: {line[:80]!r} is not a platform id; write one id on each line"
         for number, line in enumerate(lines, start=1)
         if line and not PLATFORM_ID.fullmatch(line)
     ]
@@ -176,11 +178,11 @@ def read_people(file: Path) -> list[str]:
 
 
 def require_signable(study: Study) -> None:
-    """`Refused` unless each person of the study's platform can have a link of their own."""
+    """`Refused` unless the study's platform supports individual links."""
     if config_of(study).recruitment.mode != "prolific":
         raise Refused(
-            f"study {study.name} does not recruit on Prolific, so it has no signed links; "
-            "other platforms show everybody the same address"
+            f"study {study.name} does not recruit on Prolific, so it has no signed links; other "
+            f"platforms give everybody the same link"
         )
 
 
@@ -189,7 +191,7 @@ def require_signable(study: Study) -> None:
 
 @dataclass(frozen=True, slots=True)
 class QuotaCount:
-    """How many participants have a place of a category, and how many may have one."""
+    """The participants with a place of a category, and the most allowed."""
 
     category: str
     taking_part: int
@@ -206,8 +208,8 @@ class QuotaCount:
 def taking_part(study: Study, now: datetime) -> Select[int]:
     """The statement that counts the participants who have a place.
 
-    A departed participant frees their place, and so does one whose lease expired before they
-    answered everything.
+    Departed participants, and participants whose lease expired before they answered everything,
+    free their place.
     """
     has_lost_a_question = (
         select(Question.id)
@@ -224,7 +226,7 @@ def taking_part(study: Study, now: datetime) -> Select[int]:
 
 
 def count_enrolled(session: Session, study: Study) -> int:
-    """The participants who have got a place and have not departed."""
+    """The participants with a place who have not departed."""
     enrolled = select(func.count(Participant.id)).where(
         Participant.study_id == study.id,
         Participant.enrolled_at.is_not(None),
@@ -249,7 +251,7 @@ def quotas_of(session: Session, study: Study, now: datetime) -> list[QuotaCount]
 
 
 def closed_categories(session: Session, study: Study, now: datetime) -> frozenset[str]:
-    """The categories whose quota is reached: nobody else gets forms of them."""
+    """The categories whose quota is reached; their forms are no longer assigned."""
     counts = quotas_of(session, study, now)
     return frozenset(count.category for count in counts if count.is_reached)
 
@@ -258,7 +260,7 @@ def set_quotas(session: Session, study: Study, quotas: Mapping[str, int]) -> Non
     """Set quotas of a locked study; `ConfigError` if its forms cannot meet them."""
     config = config_of(study)
     if config.design.categories == "mixed":
-        raise Refused("its forms mix the categories, so it has no quotas", where=study.name)
+        raise Refused("its forms mix categories, so quotas are not possible", where=study.name)
     recruitment = replace(config.recruitment, quotas={**config.recruitment.quotas, **quotas})
     require_enough_forms(session, study, replace(config, recruitment=recruitment))
     study.design = study.design | {"recruitment": stored_recruitment(recruitment)}
@@ -282,15 +284,16 @@ WITH_UNUSED_PLACES = (
     .order_by(Participant.id)
     .with_for_update(skip_locked=True)
 )
-"""The active participants who have a place and no answer; who is being changed now is left out."""
+"""The active participants with a place and without answers; locked participants are skipped."""
 
 
 def release_unbegun(
     session: Session, study: Study, now: datetime, minutes: int | None = None
 ) -> list[str]:
-    """Give back the places of a locked study that were taken so many minutes ago and never begun.
+    """Free the places of a locked study that were taken this many minutes ago and never used.
 
-    The names of their participants, who stay. Without `minutes`, it is as many as the study says.
+    Returns the names of the participants, who are kept. The default of `minutes` is the study's
+    setting.
     """
     if minutes is None:
         minutes = config_of(study).recruitment.unbegun_minutes
@@ -306,7 +309,7 @@ def release_unbegun(
 
 
 def release_place(session: Session, participant: Participant) -> None:
-    """Give back the place of an active participant of a locked study who has begun nothing."""
+    """Free the place of an active participant of a locked study without activity."""
     give_back(session, session.scalars(WITH_UNUSED_PLACES.where(Participant.id == participant.id)))
 
 

@@ -153,9 +153,9 @@ def participants_of(
 
 
 def count_standings(session: Session, study: Study, shown: Shown | None = None) -> dict[str, int]:
-    """How many participants have each `standing` of `ParticipantProgress`; the database counts.
+    """Count in the database the participants with each `standing` of `ParticipantProgress`.
 
-    A study has many participants, but few different rows with what a standing depends on.
+    A study has many participants, but few distinct rows of the columns that decide a standing.
     """
     of_person = (
         select(
@@ -215,10 +215,10 @@ def standing_of(
     is_done: bool,
     at_end_due: bool,
 ) -> str:
-    """The status, with `active` divided by what somebody has and has done.
+    """The status, with `active` subdivided by progress.
 
-    Somebody who withdrew on the page is named apart from others who gave up. Somebody without a
-    place was invited, or has lost it because they did not begin.
+    Participants who withdrew on the page are distinguished from others who gave up. Participants
+    without a place were invited, or lost the place because they did not begin.
     """
     if has_withdrawn:
         return "withdrew"
@@ -254,7 +254,7 @@ def counts(
 def medians_of(session: Session, study: Study, shown: Shown | None = None) -> dict[int, float]:
     """The median of the active seconds of the first revisions, by the participant's database key.
 
-    A participant's rows are read together, for a study may have millions.
+    The rows of one participant are read together, since a study may have millions.
     """
     rows = session.execute(
         select(Form.participant_id, Response.active_seconds)
@@ -280,8 +280,8 @@ def medians_of(session: Session, study: Study, shown: Shown | None = None) -> di
 class StudyProgress:
     """A study's counts.
 
-    The answered questions are those whose images were all painted, those whose images were not,
-    those of which this is unknown, and the skipped ones.
+    Answered questions are counted by whether all images were painted, not all were painted, or this
+    is unknown, and whether the question was skipped.
     """
 
     study: str
@@ -307,8 +307,8 @@ def progress_of(session: Session, study: Study) -> StudyProgress:
     """Count a study's forms, participants, questions and answers.
 
     Checks and the answers of excluded participants do not count; a reassigned question counts once.
-    The rows of forms and participants have the counts of all their questions. Only the answers to
-    reassigned ones, which are few, are read.
+    The rows of forms and participants store the counts of their questions, so only the few answers
+    to reassigned questions are read.
     """
     forms, forms_taken, questions = session.execute(
         select(
@@ -345,9 +345,9 @@ def progress_of(session: Session, study: Study) -> StudyProgress:
 
 
 def count_reassigned(session: Session, study: Study) -> tuple[int, Counter[str]]:
-    """Count the reassigned questions, and those of them that a participant has answered, too.
+    """Count the reassigned questions, and the reassigned questions that were also answered.
 
-    Who has answered them was excluded then, and is no longer.
+    Their participants were excluded at that time, and no longer are.
     """
     reassigned = (
         select(func.count(Question.id))
@@ -526,7 +526,7 @@ IS_DECIDED = (
     )
     .exists()
 )
-"""Whether it was decided if a participant is paid."""
+"""Whether a participant's pay was decided."""
 
 _own_questions = (
     select(Question.id)
@@ -548,8 +548,8 @@ N_ANSWERED = (
 def state_of(study: Study, now: datetime) -> ColumnElement[str]:
     """One of `STATES` for each participant: `standing_of` in the database's words.
 
-    Stopped participants, whose lease has run out, may still come back. Finished participants wait
-    for a decision, unless their answers were imported or simulated.
+    Stopped participants, whose lease has run out, may still return. Finished participants wait for
+    a decision, unless their answers were imported or simulated.
     """
     is_open: ColumnElement[bool] = HAS_OPEN_QUESTIONS
     if asks_at_end(StudyRow.of(study)):
@@ -584,10 +584,10 @@ def states_of(
 
 @dataclass(frozen=True, slots=True)
 class PersonFigures:
-    """What a participant's answers say; times are of first revisions, in seconds.
+    """The statistics of a participant's answers; times are of first revisions, in seconds.
 
-    Of `n_compared` answers, others were asked about the same two sets; `n_same` of them are what
-    most of these others preferred.
+    For `n_compared` answers, other participants judged the same two sets; `n_same` of these answers
+    agree with the majority.
     """
 
     median_seconds: float | None = None
@@ -599,7 +599,7 @@ class PersonFigures:
 
 @dataclass(frozen=True)  # without slots, which leave no place for what is computed once
 class StudyFigures:
-    """What all answers of a study say at a time.
+    """The statistics of all answers of a study at a time.
 
     Attributes:
         states: how many participants have each of `STATES`.
@@ -687,7 +687,7 @@ SIDES = (0, 1, 2)
 
 
 def compared_with_most(session: Session, study: Study) -> dict[int, tuple[int, int]]:
-    """`n_compared` and `n_same` of `PersonFigures`; other kinds of questions than pairs have none.
+    """`n_compared` and `n_same` of `PersonFigures`; only pairs have them.
 
     Excluded participants and reassigned questions do not count among the others.
     """
@@ -734,7 +734,7 @@ def compared_with_most(session: Session, study: Study) -> dict[int, tuple[int, i
 
 @dataclass(frozen=True, slots=True)
 class PeopleAsked:
-    """Which participants are looked for, and in which order.
+    """A search for participants, and the order of the results.
 
     Attributes:
         text: part of a name, of a platform's id, or of a note.
@@ -766,7 +766,7 @@ SORTS = (*SORTED_BY, *SORTED_BY_FIGURE, "state")
 def find_people(
     session: Session, study: Study, asked: PeopleAsked, figures: StudyFigures, now: datetime
 ) -> list[int]:
-    """The keys of the participants who are looked for, in their order; unknown values come last."""
+    """The keys of the matching participants, in order; unknown values come last."""
     found = select(Participant.id).where(Participant.study_id == study.id)
     if asked.text:
         found = found.where(contains_text(asked.text))
@@ -790,7 +790,7 @@ def find_people(
 
 
 def can_be(state: str, study: Study, now: datetime) -> Iterator[ColumnElement[bool]]:
-    """What is true of everybody in a state, and is found faster than the state."""
+    """A necessary condition of a state, which is faster to evaluate than the state."""
     statuses = {each: status for status, each in OF_STATUS.items()} | {"withdrew": "returned"}
     yield Participant.status == statuses.get(state, "active")
     if state == "to decide":

@@ -26,8 +26,8 @@ class HitForm(TypedDict):
 class Completion(TypedDict):
     """The completion code and the address to return to; absent if not due.
 
-    `hit` is in their place for who works on a HIT of Mechanical Turk: null if they have to return
-    it, because they are not paid.
+    `hit` replaces both for a worker on a HIT of Mechanical Turk: null if the worker must return the
+    HIT unpaid.
     """
 
     code: NotRequired[str]
@@ -57,7 +57,7 @@ class OpinionPayload(TypedDict):
     """The feedback on a turn's lists; `images` are the states of each list's images, in order.
 
     One list has a `satisfaction`, two have a `vote`; the other is null. `nearest` is null if no
-    image comes nearest, `painted_seconds` if an image was not painted.
+    image is nearest, `painted_seconds` if an image was not painted.
     """
 
     satisfaction: int | None
@@ -108,7 +108,7 @@ class ListPayload(TypedDict):
 class StopPayload(TypedDict):
     """POST /search/stop: the search ends, at an image of the last lists or at none (null).
 
-    `opinion` is null if the list did not come.
+    `opinion` is null without a list.
     """
 
     assignment: str
@@ -118,7 +118,7 @@ class StopPayload(TypedDict):
 
 
 class EmptyPayload(TypedDict):
-    """POST /practice: the practice question is finished; /reconsider: take part after all."""
+    """POST /practice: the practice question is finished; /reconsider: revoke the refusal."""
 
 
 class SeenPayload(TypedDict):
@@ -142,7 +142,7 @@ class ConsentPayload(TypedDict):
 ExtraAnswer = int | float | str | list[int | str] | None
 """To one of the owner's extra questions: an option's number, options', a number or a text.
 
-In the place of an option's number, a text is what was written for "Other".
+A text instead of an option's number is the text for "Other".
 """
 
 
@@ -198,7 +198,7 @@ class CheckPayload(TypedDict):
 
 
 class LanguagePayload(TypedDict):
-    """POST /language: the language to go on in, and the number of the question shown, if any."""
+    """POST /language: the new language, and the number of the question shown, if any."""
 
     language: str
     number: int | None
@@ -235,9 +235,9 @@ class MessageView(TypedDict):
 
 
 class ViewBase(TypedDict):
-    """What every view has: progress, and the number of the question that Back leads to.
+    """The common part of all views: progress, and the number of the question behind Back.
 
-    A page whose study has another `text_version` or `language` gets its texts first.
+    A page with another `text_version` or `language` first gets the new texts.
     """
 
     total: int
@@ -256,10 +256,10 @@ class ConsentView(ViewBase):
 
 
 class JudgedView(ViewBase):
-    """What the practice question and a real question share.
+    """The common part of the practice question and a real question.
 
     If the query is a text alone, `reference` is null; if it is an image alone, `text` is empty.
-    `draft` names what is entered and not sent: the assignment without texts' version and language.
+    `draft` is the key of unsent input: the assignment without the texts' version and language.
     """
 
     text: str
@@ -275,7 +275,8 @@ class JudgedView(ViewBase):
 class PracticeView(JudgedView):
     """The practice question.
 
-    `expected` is what is right, as its kind's page part reads it; `explanation` has paragraphs.
+    `expected` is the correct answer, in the format of the kind's page part; `explanation` has
+    paragraphs.
     """
 
     step: Literal["practice"]
@@ -379,7 +380,7 @@ class QuestionnaireView(ViewBase):
 
 
 class DoneView(ViewBase, Completion):
-    """Thanks after the last question; `passed_on`: others took over some questions."""
+    """The closing page; `passed_on`: some questions were reassigned."""
 
     step: Literal["done"]
     minutes: int
@@ -399,7 +400,7 @@ FarewellKind = Literal[
 
 
 class FarewellView(ViewBase, Completion):
-    """Why there is nothing to answer; people who declined `may_reconsider` or not."""
+    """The reason why there is nothing to answer; people who declined may have `may_reconsider`."""
 
     step: Literal["farewell"]
     kind: FarewellKind
@@ -427,7 +428,7 @@ class ReleaseView(TypedDict):
 
 
 class WithdrawalView(TypedDict):
-    """GET /withdrawal: what withdrawing deletes, and what it cannot change.
+    """GET /withdrawal: the data that a withdrawal deletes, and the releases that it cannot change.
 
     `payment` says where the participant is paid, if they are; `code` is a completion code that the
     page shows at the end. `platform` is the name of the study's platform, "" if it has none.
@@ -450,7 +451,7 @@ class LanguageView(TypedDict):
 
 
 class StudyInfo(TypedDict):
-    """What stays the same for all views.
+    """The constant data of all views.
 
     `points` and `levels` are those of the scales for sets and for images; `guidelines` are HTML of
     harmless tags. A preference for a set scored `confirm_difference` or more lower is confirmed;
@@ -476,7 +477,7 @@ class StudyInfo(TypedDict):
 
 
 class Opening(TypedDict):
-    """What the page receives when it is loaded; `texts` are those of annotate/languages."""
+    """The data of a loaded page; `texts` are those of annotate/languages."""
 
     study: StudyInfo
     texts: dict[str, Any]
@@ -484,9 +485,9 @@ class Opening(TypedDict):
 
 
 class FailedOpening(TypedDict):
-    """What the page receives instead if this browser is not a participant's.
+    """The data of a page in a browser without a participant.
 
-    `participant_unknown`: it was, but the participant is not stored any more.
+    `participant_unknown`: the browser had a participant who is no longer stored.
     """
 
     error: str
@@ -509,8 +510,9 @@ class ErrorReply(TypedDict):
     """A refused request.
 
     `reassigned`: the question has been reassigned to somebody else; `outdated`: the page was loaded
-    before the server was upgraded and must be reloaded; `set_back`: what the page shows is not
-    stored any more, as after a backup was restored; `participant_unknown`: nor is the participant.
+    before the server was upgraded and must be reloaded; `set_back`: the answers shown on the page
+    are no longer stored, as after a restored backup; `participant_unknown`: the participant is no
+    longer stored either.
     """
 
     error: str

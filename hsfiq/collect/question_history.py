@@ -1,4 +1,4 @@
-"""The history of one question: what was shown to whom, and every revision of the answer."""
+"""The history of a question: the shown sets, the participant, and all revisions of the answer."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class ReleaseRecord:
 
 
 class Totals(NamedTuple):
-    """How many questions are answered, without attention checks; and the sum of the revisions."""
+    """The number of answered questions without attention checks, and the sum of the revisions."""
 
     answered: int
     revisions: int
@@ -136,7 +136,7 @@ def totals_now(session: Session, study: Study) -> Totals:
 
 
 def totals_then(session: Session, release: ExportedRelease) -> Totals:
-    """Those of the state of the database that the release was made of."""
+    """The counts of the database state from which the release was made."""
     answered = revisions = 0
     rows = session.execute(
         select(ExportedForm.kept, ExportedForm.dropped)
@@ -152,7 +152,7 @@ def totals_then(session: Session, release: ExportedRelease) -> Totals:
 
 
 class AnswerInRelease(NamedTuple):
-    """The revision of an answer that a release has, or that its rules dropped."""
+    """The revision of an answer that a release contains, or that its rules dropped."""
 
     revision: int
     is_kept: bool
@@ -247,7 +247,7 @@ def question_history(session: Session, study: Study, outside_id: str) -> Questio
 
 
 def right_answer(study: Study, check: Check | None) -> str | None:
-    """What is right at a gold question, in words."""
+    """The correct answer to a gold question, in words."""
     gold = KINDS[study.kind].gold
     if check is None or check.expected is None or gold is None:
         return None

@@ -1,4 +1,4 @@
-"""The live retrievers of a study: what they are, and asking them for the lists of a turn."""
+"""The live retrievers of a study: their descriptions, and requests for the lists of a turn."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def describe(config: StudyConfig, retriever: Retriever, key: str) -> Described:
         with connected(retriever) as live:
             system, corpus = live.system(), live.corpus()
     except HsfiqError as error:
-        what = f"{retriever.name} does not serve searches: {error.what}"
+        what = f"{retriever.name} cannot serve searches: {error.what}"
         raise ConfigError(
             f"{key}.url", what, error.remedy or "see `hsfiq retriever check`"
         ) from error
@@ -51,7 +51,7 @@ def describe(config: StudyConfig, retriever: Retriever, key: str) -> Described:
     if history not in system.histories:
         known = ", ".join(system.histories)
         raise ConfigError(
-            "searches.history", f"{retriever.name} has only {known}", "use one of them"
+            "searches.history", f"{retriever.name} has only {known}", "use one of these methods"
         )
     if k > min(system.max_k, system.corpus.size):
         most = min(system.max_k, system.corpus.size)
@@ -59,8 +59,8 @@ def describe(config: StudyConfig, retriever: Retriever, key: str) -> Described:
     if config.searches.uploads and not system.accepts_images:
         raise ConfigError(
             "searches.uploads",
-            f"{retriever.name} accepts no pictures of participants",
-            "leave it out, or choose systems that accept them",
+            f"{retriever.name} does not accept participants' pictures",
+            "leave it out, or choose systems that accept pictures",
         )
     searched = system.corpus
     return Described(
@@ -90,7 +90,7 @@ def connected(retriever: Retriever, timeout: float = TIMEOUT) -> LiveRetriever:
 # does not show.
 
 TURN_TIMEOUT = 8.0
-"""Seconds after which participants are told that the search does not answer."""
+"""The timeout of a search, in seconds."""
 
 
 UPLOAD = "upload"
@@ -100,7 +100,7 @@ any text."""
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A turn whose lists are under way, each with its retriever, that of side 1 first."""
+    """A turn with pending lists, each with its retriever, side 1 first."""
 
     turn_id: int
     retrievers: tuple[Retriever, ...]
@@ -109,7 +109,7 @@ class Asked:
     async def lists(self) -> list[Answered]:
         """Those of each side; `HsfiqError` unless every retriever gives its own.
 
-        No thread waits, and others may wait for the same lists.
+        No thread blocks, and several callers may wait for the same lists.
         """
         waiting = [asyncio.shield(asyncio.wrap_future(each)) for each in self.awaited]
         return await asyncio.gather(*waiting)
@@ -123,7 +123,7 @@ class Retrievers:
         self._lock = Lock()
 
     def ask(self, session: Session, state: SearchState) -> Asked:
-        """Ask for the lists of a search's last turn, or join those who have asked for them."""
+        """Request the lists of a search's last turn, or join a pending request."""
         turn_id, person = state.turns[-1].asked.id, state.question.form.participant_id or 0
         retrievers = retrievers_of(session, state)
         shared = [self.shared(retriever) for retriever in retrievers]
@@ -234,6 +234,6 @@ def image_keys(
     keys = dict(session.execute(named).all())
     unknown = [name for name in names if name not in keys]
     if unknown or not names:
-        what = f"lists {unknown[0]!r}, which the study lacks" if unknown else "lists no image"
+        what = f"lists {unknown[0]!r}, which is not in the study" if unknown else "lists no image"
         raise RetrieverUnavailable(retriever.url, what)
     return [keys[name] for name in names]

@@ -51,14 +51,15 @@ Images = tuple[int, ...]
 Choice = Mapping[str, Any]
 
 FAST_SECONDS, FEWEST_FAST = 2.0, 3
-"""So many answers in less active time each are a reason to look at a participant."""
+"""This number of faster answers is a reason to review a participant."""
 LONG_RUN = 10
-"""So are this many equal answers in a row; the filter `straight-lining` drops as many."""
+"""This number of equal answers in a row is another reason; the filter `straight-lining` has the
+same default."""
 
 
 @dataclass(frozen=True, slots=True)
 class Patterns:
-    """How a participant answered; checks count in `longest_run` and the seconds only.
+    """The answer pattern of a participant; checks count only in `longest_run` and the seconds.
 
     Attributes:
         longest_run: the length of the longest run of equal answers in a row.
@@ -103,7 +104,7 @@ def patterns_of(answers: Iterable[AnswerRow], participant: str) -> Patterns:
 
 
 def chosen(judgement: Mapping[str, Any] | None) -> Choice:
-    """A judgement without what the page asked about it."""
+    """A judgement without the extra questions."""
     return {name: value for name, value in (judgement or {}).items() if name != "confirmed"}
 
 
@@ -115,7 +116,7 @@ def longest_run(choices: Iterable[Choice]) -> int:
 def flags_of(
     session: Session, study: Study, shown: Shown | None = None
 ) -> dict[int, tuple[Reason, ...]]:
-    """Why to look at a participant, by database key; nobody else is in it.
+    """The reasons to review a participant, by database key; other participants are absent.
 
     Those of all participants, or of those whose keys are `shown`; not of excluded ones, who have
     been looked at.
@@ -151,7 +152,7 @@ def flags_of(
 
 
 class Reason(NamedTuple):
-    """A reason to look at a participant: a text with names in braces, and their values."""
+    """A reason to review a participant: a text with names in braces, and their values."""
 
     text: str
     values: Mapping[str, Any]
@@ -163,7 +164,7 @@ class Reason(NamedTuple):
 def reasons_to_look(
     seconds: Sequence[float | None], choices: Sequence[Choice]
 ) -> tuple[Reason, ...]:
-    """What stands out in somebody's answers, in their order; unknown times do not count."""
+    """The notable patterns in a participant's answers, in order; unknown times do not count."""
     n_fast = sum(spent is not None and spent < FAST_SECONDS for spent in seconds)
     run = longest_run(choices)
     reasons = []
@@ -217,7 +218,7 @@ _system_1, _system_2 = aliased(System), aliased(System)
 
 @dataclass(frozen=True, slots=True)
 class WinShares:
-    """What the participants who have finished prefer.
+    """The preferences of finished participants.
 
     Attributes:
         by_pair: for every two systems that the study compares, by name, each participant's share
@@ -239,7 +240,7 @@ class WinShares:
         return {key: value for key, value in asdict(self).items() if key != "by_pair"}
 
     def notes(self) -> list[str]:
-        """What the intervals of these shares hold for."""
+        """The validity of the intervals of these shares, in words."""
         n_pairs = len(self.by_pair)
         which = "the interval" if n_pairs == 1 else f"any of the {n_pairs:,} intervals"
         error = error_of_study(self.n_earlier)
@@ -444,11 +445,11 @@ def add_note(
 ) -> AnswerNote:
     """Write a note about a participant, or about an answer: `p3` or `p3.form_1.0`.
 
-    `Refused` if the study has neither, or the note is empty or too long.
+    `Refused` if neither exists, or the note is empty or too long.
     """
     text = text.strip()
     if is_blank(text) or len(text) > LONGEST_NOTE or not is_storable_text(text):
-        raise Refused(f"a note is a text of 1 to {LONGEST_NOTE:,} characters")
+        raise Refused(f"a note must have 1 to {LONGEST_NOTE:,} characters")
     person, question = subject_of(session, study, about)
     same = AnswerNote.written_by == actor.name, AnswerNote.text == text
     of_subject = select(AnswerNote).where(AnswerNote.participant_id == person, *same)
@@ -505,7 +506,7 @@ def notes_about(session: Session, study: Study, about: str) -> list[AnswerNote]:
 def mark_reviewed(
     session: Session, study: Study, actor: Actor, answer: str, now: datetime, *, done: bool = True
 ) -> None:
-    """Record that somebody has looked at an answer, or that it is to be looked at again."""
+    """Record that an answer was reviewed, or must be reviewed again."""
     key = find_question(session, study, answer)
     if key is None:
         raise Refused(f"study {study.name} has no answer {answer[:80]!r}")
@@ -523,7 +524,7 @@ def mark_reviewed(
 
 
 def reviewed_questions(session: Session, study: Study) -> set[int]:
-    """The questions whose answers somebody has looked at, by database key."""
+    """The questions with reviewed answers, by database key."""
     reviewed = select(ReviewedAnswer.question_id).where(ReviewedAnswer.study_id == study.id)
     return set(session.scalars(reviewed))
 
@@ -585,18 +586,18 @@ def commented_answers(
 
 
 def unblinding_of(session: Session, study: Study) -> Unblinding | None:
-    """Who decided to see results by system before the study was closed."""
+    """The actor who showed results by system before the study was closed."""
     return session.scalar(select(Unblinding).where(Unblinding.study_id == study.id))
 
 
 def hides_results(session: Session, study: Study) -> bool:
-    """Whether results by system are hidden: until the study is closed, or somebody shows them."""
+    """Whether results by system are hidden: until the study is closed, or the owner shows them."""
     is_running = study.origin == "collected" and study.status != "closed"
     return is_running and unblinding_of(session, study) is None
 
 
 def unblind(session: Session, study: Study, actor: Actor, now: datetime) -> None:
-    """Show results by system from now on, which nobody can undo; `Refused` if they are shown."""
+    """Show results by system, which cannot be undone; `Refused` if they are already shown."""
     lock_study(session, study.id)
     if not hides_results(session, study):
         raise Refused("results by system are not hidden")

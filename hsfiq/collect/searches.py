@@ -56,7 +56,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A turn with its lists, that of side 1 first, and its feedback, as far as they are there."""
+    """A turn with its lists, side 1 first, and its feedback, as far as they exist."""
 
     asked: SearchTurn
     lists: tuple[SearchList, ...]
@@ -70,7 +70,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class SearchState:
-    """A question of a live kind as it stands."""
+    """The current state of a question of a live kind."""
 
     question: Question
     turns: tuple[Turn, ...]
@@ -106,16 +106,16 @@ class SearchState:
     def lists(self) -> Sequence[SearchList]:
         """Those of the last turn; `Refused` if there are none yet."""
         if not self.turns or not self.turns[-1].lists:
-            raise Refused("this search has no list yet")
+            raise Refused("this search does not have a list yet")
         return self.turns[-1].lists
 
     def image_at(self, at: Place, name: str) -> int:
         """The key of an image of the last lists; `Refused` if there is none at the place."""
         if not 1 <= at.side <= len(self.lists):
-            raise Refused(f"{name}: is not in a list from 1 to {len(self.lists)}")
+            raise Refused(f"{name}: the list is not from 1 to {len(self.lists)}")
         images = self.lists[at.side - 1].image_ids
         if not 1 <= at.place <= len(images):
-            raise Refused(f"{name}: is not a place from 1 to {len(images)}")
+            raise Refused(f"{name}: the place is not from 1 to {len(images)}")
         return images[at.place - 1]
 
 
@@ -173,7 +173,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """What the page sends about a turn's lists; `nearest` is None if no image comes near.
+    """The feedback of the page on a turn's lists; `nearest` is None if no image is near.
 
     One list has a satisfaction, two have a vote. `images` has the states of each list's images.
     """
@@ -224,7 +224,7 @@ def require_judged(opinion: Opinion, n_lists: int) -> None:
     satisfaction, vote = opinion.satisfaction, opinion.vote
     if n_lists == 1:
         if vote is not None:
-            raise Refused("vote: there is only one list")
+            raise Refused("vote: one list has a satisfaction instead")
         if satisfaction is None or not 1 <= satisfaction <= MOST_POINTS:
             raise Refused(f"satisfaction: is not from 1 to {MOST_POINTS}")
         return
@@ -288,7 +288,7 @@ def ask(
     Raises:
         Forbidden: the participant is not at this question.
         NotOpen: the study takes no answers.
-        Conflict: another tab has gone on since the page was loaded.
+        Conflict: another tab has continued the search since the page was loaded.
         Refused: a value is not valid, or no turn is left.
     """
     require_reached(session, participant, state.question.id)
@@ -296,7 +296,7 @@ def ask(
         return
     require_same(participant, state, expected_turns)
     if state.awaits_list:
-        raise Conflict("the list of this turn is not there yet")
+        raise Conflict("the list of this turn has not arrived yet")
     searches = searches_of(state.question)
     if len(state.turns) >= searches.rounds:
         raise Refused(f"this search has {searches.rounds} lists at most")
@@ -323,10 +323,10 @@ def stop(
     submit_key: str,
     now: datetime,
 ) -> None:
-    """Store the feedback on the last list, and that the search ends here.
+    """Store the feedback on the last list, and the end of the search.
 
-    `declared` is the image that the participant takes. A search whose list
-    does not come may be stopped, too, without an opinion. Errors as in `ask`.
+    `declared` is the image that the participant chose. A search whose list does not arrive may also
+    be stopped, without an opinion. Errors as in `ask`.
     """
     require_reached(session, participant, state.question.id)
     declared_id = None
@@ -355,7 +355,7 @@ def stop(
 
 
 def judged(session: Session, question_id: int, answer: Answer | Skip, revision: int) -> Answer:
-    """How a search went, with the time of its turns; `revision` is the one that the page shows.
+    """The outcome of a search, with the time of its turns; `revision` is the revision on the page.
 
     `Refused` unless the search has ended, and `why` is given exactly if it was stopped.
     """
@@ -363,10 +363,10 @@ def judged(session: Session, question_id: int, answer: Answer | Skip, revision: 
     if state.ending is None:
         raise SetBack("the search has not ended yet")
     if isinstance(answer, Skip):
-        raise Refused("a search is stopped, not skipped")
+        raise Refused("a search cannot be skipped; stop it instead")
     if (answer.values["why"] is not None) != (state.ending.reason == "stopped"):
         raise Refused(
-            "why: must be given if the search was stopped without an image, and only then"
+            "why: required if the search was stopped without an image, otherwise not allowed"
         )
     if revision:
         return answer
@@ -376,14 +376,14 @@ def judged(session: Session, question_id: int, answer: Answer | Skip, revision: 
 
 
 def require_same(participant: ParticipantRow, state: SearchState, expected_turns: int) -> None:
-    """Raise unless the search stands as the page shows it, and may go on."""
+    """Raise unless the search is in the state that the page shows, and may continue."""
     if state.question.reassigned:
-        raise Forbidden("this search has been given to somebody else")
+        raise Forbidden("this search was reassigned to another participant")
     require_active(participant)
     if len(state.turns) < expected_turns:
-        raise SetBack("the turns that the page shows are not stored any more")
+        raise SetBack("the turns shown on the page are no longer stored")
     if state.ending is not None or len(state.turns) != expected_turns:
-        raise Conflict("this search has gone on elsewhere since the page was loaded")
+        raise Conflict("this search was continued in another window after the page was loaded")
 
 
 def require_text(typed: Typed) -> None:
@@ -434,7 +434,7 @@ def next_reference(searches: Searches, state: SearchState, opinion: Opinion | No
 
 
 def strike(session: Session, study: Study, search_id: str, number: int, now: datetime) -> bool:
-    """Strike the text of a turn; whether it was not struck before.
+    """Redact the text of a turn; return whether it was not redacted before.
 
     `UnreadableInput` if the study has no such search (`search_id` is its id in releases) or turn.
     """
@@ -468,7 +468,7 @@ LONGEST_SIDE = 1024
 """Pixels of a stored picture."""
 
 MAX_PIXELS = 25_000_000
-"""Of a picture that is uploaded: phones take 12 or 24 million."""
+"""The most pixels of an uploaded picture: phones take 12 or 24 million."""
 
 
 def add_upload(
@@ -522,12 +522,12 @@ def require_uploadable(
     """Raise as `add_upload` does, unless a picture can be stored or was stored by this submit."""
     require_reached(session, participant, state.question.id)
     if not searches_of(state.question).uploads:
-        raise Forbidden("this study takes no pictures")
+        raise Forbidden("this study does not accept pictures")
     if state.upload is not None and state.upload.submit_key == submit_key:
         return
     require_same(participant, state, expected_turns)
     if state.upload is not None or state.turns:
-        raise Conflict("a picture is uploaded once, before the first text")
+        raise Conflict("only one picture can be uploaded, before the first text")
 
 
 # The votes of a study of kind `arena`, read while it runs, and what is published of them.
@@ -570,7 +570,7 @@ class Vote:
 def read_votes(session: Session, study: Study) -> list[Vote]:
     """The votes so far, by participant, search and turn; those of searches under way, too.
 
-    Those of excluded participants are left out; of people who are forgotten there are none.
+    Votes of excluded participants are left out; votes of forgotten people are deleted.
     """
     first, second = aliased(SearchItem), aliased(SearchItem)
     system_1, system_2 = aliased(System), aliased(System)
@@ -615,7 +615,7 @@ def read_votes(session: Session, study: Study) -> list[Vote]:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What everybody sees; nothing yet if `number` is 0.
+    """The published leaderboard; empty if `number` is 0.
 
     `last_response` is the key of the newest response that ended one of the counted searches.
     """
@@ -667,7 +667,7 @@ def publish_leaderboard(
     figures: dict[str, Any],
     at: datetime,
 ) -> None:
-    """Replace what everybody sees, unless another process has done so since `before`."""
+    """Replace the published leaderboard, unless another process has done so since `before`."""
     lock_study(session, study_id)
     row = session.get(PublishedLeaderboard, study_id, populate_existing=True)
     if (row.number if row else 0) != before.number:

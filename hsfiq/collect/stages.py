@@ -1,4 +1,4 @@
-"""Where a participant is between consent and thanks, derived from the database alone."""
+"""The stage of a participant between consent and thanks, derived only from the database."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from hsfiq.study.instrument import read_answers
 def hit_form(
     session: Session, participant: ParticipantRow, outcome: recruiting.Outcome, code: str
 ) -> HitForm | None:
-    """The form of the participant's HIT; None if they do not work on any.
+    """The form of the participant's HIT; None without a HIT.
 
     `outcome` is always among its fields, because an assignment without any answer may be refused.
     """
@@ -53,7 +53,7 @@ def hit_form(
 
 
 def asks_at_end(study: StudyRow) -> bool:
-    """Whether participants must answer questions at the end; in a closed study nobody can."""
+    """Whether participants must answer questions at the end; false in a closed study."""
     return study.status != "closed" and bool(study.config.questionnaire.at_end)
 
 
@@ -121,7 +121,7 @@ STAGES_WITH_QUESTIONS: tuple[Stage, ...] = ("asking", "questionnaire", "done")
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """What a participant's page shows: a stage and, at the stage `asking`, the step."""
+    """The position of a participant's page: a stage and, at the stage `asking`, the step."""
 
     stage: Stage
     progress: Steps
@@ -151,7 +151,7 @@ def current_of(
 def position_at(
     session: Session, participant: ParticipantRow, number: int, now: datetime
 ) -> Position:
-    """The question with this number, or what comes before or instead of all questions.
+    """The question with this number, or the stage before or instead of all questions.
 
     `Forbidden` if there is no such question, or it comes after the current step.
     """
@@ -207,12 +207,12 @@ def stage_of(session: Session, participant: ParticipantRow, progress: Steps) -> 
 
 
 def has_practice(study: StudyRow) -> bool:
-    """Searches have no practice question: nothing answers before a study is served."""
+    """Searches have no practice question: retrievers answer only in a served study."""
     return not KINDS[study.kind].is_live
 
 
 def final_stage(session: Session, participant: ParticipantRow) -> Stage:
-    """Of a participant who has answered every question."""
+    """The stage of a participant who has answered every question."""
     if not questionnaire_is_due(session, participant):
         return "done"
     return "questionnaire" if may_answer(participant) else waiting_stage(session, participant)
@@ -227,7 +227,7 @@ def departed_stage(session: Session, participant: ParticipantRow) -> Stage:
 
 
 def has_declined(session: Session, participant: ParticipantRow) -> bool:
-    """Whether the participant, and not the owner, has decided that they do not take part."""
+    """Whether the participant, not the owner, ended the participation."""
     is_out = participant.status == "screened-out" and participant.consented_at is None
     return is_out and not changes_of(session, participant.id)
 
@@ -250,14 +250,14 @@ def reconsider(session: Session, participant: ParticipantRow, now: datetime) -> 
 
 
 def waiting_stage(session: Session, participant: ParticipantRow) -> Stage:
-    """Of a participant who can answer nothing now, but may later."""
+    """The stage of a participant who cannot answer now, but may later."""
     if participant.study.status == "closed":
         return "closed"
     return "checks-paused" if stopped_by_checks(session, participant) else "paused"
 
 
 def may_answer(participant: ParticipantRow) -> bool:
-    """Whether their answers, and revisions of answers, are accepted now."""
+    """Whether the participant's answers and revisions are accepted now."""
     return participant.study.status == "open" and participant.status == "active"
 
 
@@ -265,7 +265,7 @@ def decide(session: Session, participant: ParticipantRow, *, agrees: bool, now: 
     """Store the first decision on the consent page; a refusal after consent is a `Conflict`.
 
     A participant who declines gives the place back, and may `reconsider`. A participant who agrees
-    after the place was given back gets another one, if there is one.
+    after the place was freed gets another place, if available.
     """
     lock_study(session, participant.study.id)  # as enrolments, which give places back
     # The row lock puts decisions in two windows in order.
@@ -287,9 +287,9 @@ def completion_of(
 ) -> Completion:
     """The completion code and address of the outcome, at the stages at which they are due.
 
-    They are also due to participants whose questions were reassigned or who were excluded after
-    having answered: platforms require the code, and the work was done. Who is paused by the rule
-    about checks gets only a code of that outcome. On Mechanical Turk, a form sends the HIT instead.
+    The code is also due to participants whose questions were reassigned or who were excluded after
+    answering: platforms require the code, and the work was done. Participants paused by the rule
+    about checks get only a code of that outcome. On Mechanical Turk, a form sends the HIT instead.
     """
     recruitment = participant.study.config.recruitment
     is_out = participant.status == "screened-out"
@@ -326,7 +326,7 @@ def completion_of(
 def asks_reason(config: StudyConfig, form_position: int | None, place: int) -> bool:
     """Whether the study asks for a reason at this place of a participant's form.
 
-    Questions are counted as drawn, so reassigning earlier questions changes nothing.
+    Questions are counted as drawn, so the reassignment of earlier questions has no effect.
     """
     every = config.design.reason_every
     if every == 0 or form_position is None:
@@ -353,19 +353,19 @@ def keep_visit(
 
 
 class HitRefused(Refused):
-    """The participant has finished with another HIT, or somebody else works on this one."""
+    """The participant has finished with another HIT, or another person works on this one."""
 
     status = 409
 
 
 class HitChanged(HitRefused):
-    """The participant began with another HIT, in a browser that this one is not known to be."""
+    """The participant began with another HIT, in an unknown browser."""
 
 
 def works_on(session: Session, study_id: int, worker: str, hit: recruiting.Hit) -> bool:
     """Whether a link names the worker and the HIT with which they take part.
 
-    Anybody may know a worker's id; the id of an assignment only the worker and the requester know.
+    A worker's id is public; only the worker and the requester know the id of an assignment.
     """
     statement = (
         select(WorkedHit.participant_id)
@@ -392,7 +392,7 @@ def work_on(
         HitChanged: the participant has begun with another HIT, and this may be somebody else.
     """
     if is_of_another(session, participant, hit):
-        raise HitRefused("somebody else works on this HIT")
+        raise HitRefused("another person works on this HIT")
     current = session.get(WorkedHit, participant.id)
     if current is not None and current.assignment_id == hit.assignment_id:
         return
@@ -408,7 +408,7 @@ def work_on(
 
 
 def has_ended(session: Session, participant: ParticipantRow) -> bool:
-    """Whether nothing is left to answer, or the HIT that is recorded may be sent already."""
+    """Whether nothing is left to answer, or the recorded HIT may have been sent."""
     progress = steps_of(session, participant.id)
     stage = stage_of(session, participant, progress)
     completion = completion_of(session, participant, stage, progress.answered)

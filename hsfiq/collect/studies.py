@@ -1,4 +1,4 @@
-"""The stored studies: finding one, and whether it still takes answers."""
+"""The stored studies: finding one, and whether it still accepts answers."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def bind_platform_study(session: Session, study: Study, platform_study_id: str) 
 def require_platform_study(session: Session, study: Study, platform_study_id: str) -> None:
     """Compare the study of the platform that somebody comes from with the one that is bound.
 
-    Anybody can make up the id in a link, so no arrival binds a study: only its owner does.
+    Anybody can invent the id in a link, so only the owner binds a study.
 
     Raises:
         OtherPlatformStudy: one of them is bound to another.
@@ -73,7 +73,7 @@ def require_platform_study(session: Session, study: Study, platform_study_id: st
 
 
 def is_unbound(study: Study) -> bool:
-    """Whether a study on Prolific takes people with any STUDY_ID, because none is bound to it."""
+    """Whether a study on Prolific accepts any STUDY_ID because it is not bound."""
     return study.platform_study_id is None and config_of(study).recruitment.mode == "prolific"
 
 
@@ -89,11 +89,11 @@ def require_open(status: str) -> None:
 
 
 def is_finished(study: Study) -> bool:
-    """Whether the study can take no more answers: it was imported, or its simulation has ended."""
+    """Whether the study accepts no more answers: it was imported, or its simulation has ended."""
     is_imported = study.origin == "imported" or study.source_sha256 is not None
     return is_imported or (study.origin == "simulated" and study.status == "closed")
 
 
 def require_unfinished(study: Study) -> None:
     if is_finished(study):
-        raise Refused(f"study {study.name} holds {study.origin} answers and cannot take more")
+        raise Refused(f"study {study.name} has {study.origin} answers and cannot accept more")

@@ -1,4 +1,4 @@
-"""Participants who withdraw on their page: what that deletes, in the tables and in the files."""
+"""Withdrawal on the page: deletion from the tables and from the database's files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hsfiq.errors import Unavailable
 from hsfiq.signals import repeated
 
 ERASURE = "rows-to-erase-since"
-"""The setting with the time since when the database's files may hold deleted rows."""
+"""The setting with the time from which the database's files may hold deleted rows."""
 
 ERASED_AFTER = timedelta(hours=1)
 """Rewriting the files stops other writes, so all withdrawals of an hour share it."""
@@ -41,7 +41,7 @@ def count_answered(session: Session, participant: int) -> int:
 
 
 def withdraw(session: Session, participant: Participant, now: datetime) -> None:
-    """Forget a participant of a locked study, as they have asked, and let the owner see that."""
+    """Forget a participant of a locked study who has withdrawn, and record the withdrawal."""
     name, study = participant.name, participant.study
     forget(session, participant)
     status = participant.status

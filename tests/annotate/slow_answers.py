@@ -48,7 +48,7 @@ def slow_submit(
     answer = given_answer(as_asked(question), study, payload, now)  # type: ignore[arg-type]
     own = questions_of(session, person)
     if question not in own or question not in reached(session, own):
-        raise Forbidden("you cannot answer this question now")
+        raise Forbidden("this question cannot be answered now")
     require_storable(answer, study)
     revisions, row = revisions_of(session, question), response_of(answer, KINDS["pair"])
     number = own.index(question) + 1
@@ -59,7 +59,7 @@ def slow_submit(
             return reply(session, services, person, earlier.revision, number, now)
     require_active(row_of(session, person.id))
     if len(revisions) != assignment.revision:
-        raise Conflict("this question was answered elsewhere since the page was loaded")
+        raise Conflict("this question was answered in another window after the page was loaded")
     row.question_id, row.revision = question.id, len(revisions) + 1
     row.submit_key, row.language = payload["submit_key"], assignment.language
     row.text_version = assignment.text_version

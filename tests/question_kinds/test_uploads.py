@@ -413,4 +413,4 @@ def test_every_retriever_must_accept_pictures(catalogue: Catalogue) -> None:
     refused = hsfiq("study", "create", path, "--database", catalogue.place.url)
     blind.stop()
     assert refused.code == 2
-    assert "telltale-system accepts no pictures of participants" in refused.err
+    assert "telltale-system does not accept participants' pictures" in refused.err

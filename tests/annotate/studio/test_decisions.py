@@ -480,7 +480,7 @@ def test_a_rule_is_tried_applied_and_undone(study: Database, owner: TestClient) 
     ]  # fmt: skip
     assert "This rule would not leave anybody out." in reply["page"]
     assert (
-        "rule made after answers came: more than 1 failed checks"
+        "rule made after the first answers: more than 1 failed checks"
         in owner.get(f"{WATCH}?person=p2").text
     )
     kept = found(study, select(StatusChange.rule))
@@ -511,7 +511,7 @@ def test_releases_name_a_rule_that_was_made_later(
     lines = (tmp_path / "out" / "exclusions.jsonl").read_text().splitlines()
     dropped = [json.loads(line) for line in lines]
     reasons = {row["value"] for row in dropped if row["rule"] == "excluded"}
-    made = "rule made after answers came: less than 6 s for a question (median)"
+    made = "rule made after the first answers: less than 6 s for a question (median)"
     assert reasons == {f"participant excluded: {made}"}
 
 
@@ -570,7 +570,7 @@ def test_moves_are_shown_once_results_are(study: Database, owner: TestClient) ->
 def test_a_wrong_limit_is_refused(study: Database, owner: TestClient, query: str) -> None:
     page = owner.get(f"{WATCH}{query}")
     assert page.status_code == 200
-    assert "is no number from 0 to" in page.text
+    assert "is not a number from 0 to" in page.text
     assert "<script>" not in page.text.partition("<main")[2]
     refused(owner, "apply", query, n=0)
     refused(owner, "apply", "", n=0)

@@ -181,7 +181,7 @@ def test_another_participants_question_is_forbidden(
 ) -> None:
     other_seat = Seat.taken(database, study)
     for question in other_seat.question_ids:
-        with pytest.raises(Forbidden, match="you cannot answer this question now"):
+        with pytest.raises(Forbidden, match="this question cannot be answered now"):
             seat.submit(question)
         assert responses(database, question) == []
 

@@ -226,7 +226,7 @@ def test_an_attempt_that_cannot_be_stored_is_refused(
 def test_a_check_that_is_not_asked_is_forbidden(database: Database, study: int, seat: Seat) -> None:
     other_seat = Seat.taken(database, study)
     for check in (check_of(seat), check_of(other_seat), 10**6):
-        with pytest.raises(Forbidden, match="you cannot answer this check now"):
+        with pytest.raises(Forbidden, match="this check cannot be answered now"):
             seat.try_check(check, "12")
     answer_up_to_the_check(seat)
     with pytest.raises(Forbidden):

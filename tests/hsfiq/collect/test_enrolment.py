@@ -41,7 +41,7 @@ def test_the_category_with_most_forms_left_comes_first(database: Database) -> No
 
 def test_a_full_study_refuses_enrolment(database: Database, study: int) -> None:
     seats = [Seat.taken(database, study) for _ in range(2)]
-    with pytest.raises(NotOpen, match="study small: every form is taken"):
+    with pytest.raises(NotOpen, match="study small: all forms are assigned"):
         Seat.taken(database, study)
     with database.reading() as session:
         assert len(session.scalars(select(Participant)).all()) == len(seats)

@@ -111,8 +111,8 @@ def test_a_finished_study_cannot_be_changed(
     before = prepared(database, action, participant)()
     with database.writing() as session:
         list_studies(session)[0].origin = "imported"
-    with pytest.raises(Refused, match="cannot take more"):
+    with pytest.raises(Refused, match="cannot accept more"):
         prepared(database, action, participant)()
-    with pytest.raises(Refused, match="cannot take more"), database.writing() as session:
+    with pytest.raises(Refused, match="cannot accept more"), database.writing() as session:
         perform(session, before, OWNER)
     assert prepared(database, "exclude", "p1")().status_after == "excluded"

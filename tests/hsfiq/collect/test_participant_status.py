@@ -28,7 +28,7 @@ def test_a_withdrawn_participant_keeps_their_answers(database: Database, status:
     first.answer_until(3)
     question_ids = first.question_ids
     first.set_status(status)
-    with pytest.raises(NotOpen, match=f"your part in this study is {status}"):
+    with pytest.raises(NotOpen, match=f"your participation in this study is {status}"):
         first.submit(question_ids[2])
     second = Seat.taken(database, study)  # at once: no lease is waited for
     assert second.standing().total == 2
@@ -79,7 +79,7 @@ def test_paused_participants_cannot_answer_until_resumed(database: Database) -> 
     study = one_form_each(database)
     seat = Seat.taken(database, study)
     seat.set_status("paused")
-    with pytest.raises(NotOpen, match="your part in this study is paused"):
+    with pytest.raises(NotOpen, match="your participation in this study is paused"):
         seat.submit(seat.question_ids[0])
     assert enrolled(database, study) is None  # their questions stay theirs for the lease
     seat.set_status("active")
@@ -89,7 +89,7 @@ def test_paused_participants_cannot_answer_until_resumed(database: Database) -> 
     assert check is not None
     assert check.check_id is not None
     seat.set_status("paused")
-    with pytest.raises(NotOpen, match="your part in this study is paused"):
+    with pytest.raises(NotOpen, match="your participation in this study is paused"):
         seat.try_check(check.check_id, "12")
     seat.set_status("active")
     seat.answer_all()

@@ -108,8 +108,14 @@ def test_a_quota_is_raised_while_the_study_runs(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("hat=1",), "recruitment.quotas.hat: no form has this category; there are forms of dress"),
-        (("dress=4",), "recruitment.quotas.dress: 4 participants, but there are questions for 3"),
+        (
+            ("hat=1",),
+            "recruitment.quotas.hat: no form has this category; categories with forms: dress",
+        ),
+        (
+            ("dress=4",),
+            "recruitment.quotas.dress: 4 participants, but questions are available for 3",
+        ),
         (("dress",), "study quota: 'dress' is not a category's quota; write one like dress=30"),
         (("dress=-1",), "study quota: 'dress=-1' is not a category's quota"),
         (("dress=1", "dress=2"), "study quota: 'dress' is given twice"),
@@ -130,7 +136,7 @@ def test_wrong_quotas_change_nothing(
 def test_a_study_of_mixed_forms_has_no_quotas(database: Database) -> None:
     study_id = draw(database, make_queries(database), replace(SMALL, categories="mixed"))
     with (
-        pytest.raises(Refused, match="its forms mix the categories"),
+        pytest.raises(Refused, match="its forms mix categories"),
         database.writing() as session,
     ):
         change_quotas(session, session.get_one(Study, study_id), {"shirt": 1})

@@ -62,7 +62,7 @@ def test_a_page_that_shows_another_revision_conflicts(
 ) -> None:
     question = seat.question_ids[0]
     seat.submit(question)
-    with pytest.raises(Conflict, match="answered elsewhere since the page was loaded"):
+    with pytest.raises(Conflict, match="answered in another window after the page was loaded"):
         seat.submit(question, OTHER, revision=shown_revision)
     assert [values(row) for row in responses(database, question)] == [GOOD]
 

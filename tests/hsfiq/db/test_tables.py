@@ -189,7 +189,7 @@ def impossible(k: Keys) -> dict[tuple[str, str], Base]:
         ("an image before the first rank", "ck_retrieved_images_rank"): RetrievedImage(
             set_id=k.set, rank=-1, image_id=image
         ),
-        ("an image that is not there", "fk_retrieved_images_image_id"): RetrievedImage(
+        ("a missing image", "fk_retrieved_images_image_id"): RetrievedImage(
             set_id=k.set, rank=9, image_id=NOTHING
         ),
         ("two lists of a system for a query", "uq_ranked_lists_system_id_query_id"): RankedList(
