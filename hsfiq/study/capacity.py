@@ -1,4 +1,4 @@
-"""How many participants and questions a study has, how long they take and what they cost."""
+"""A study's numbers of participants and questions, its duration and its costs."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from hsfiq.study.recruiting import Recruitment
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """How many participants there are forms for.
+    """The number of participants for whom forms exist.
 
-    `by_questions` counts them by their number of questions, checks included, `by_category` by
-    category ("" for mixed ones), and `unassigned` the number of free ones, by category.
+    `by_questions` counts places by the number of questions, including checks, `by_category` by
+    category ("" for mixed forms), and `unassigned` counts free places by category.
     """
 
     by_questions: Counter[int]
@@ -37,7 +37,7 @@ class Capacity:
         return sum(self.by_questions.values())
 
     def warnings(self) -> list[str]:
-        """What the owner should know before people are paid."""
+        """Warnings for the owner before people are paid."""
         if len(self.by_questions) < 2:
             return []
         parts = ", ".join(
@@ -45,9 +45,8 @@ class Capacity:
             for questions, count in sorted(self.by_questions.items(), reverse=True)
         )
         warning = (
-            f"not all participants get as many questions ({parts}): with equal pay, the last ones "
-            "are paid more for each; change queries.sample or design.questions_per_form, or pay "
-            "by question"
+            f"participants get different numbers of questions ({parts}): equal pay favours short "
+            f"forms; change queries.sample or design.questions_per_form, or pay by question"
         )
         return [warning]
 
@@ -68,7 +67,7 @@ def capacity_of(session: Session, study: Study, first_batch: int = 0) -> Capacit
 
 
 def limited_to(recruitment: Recruitment, capacity: Capacity) -> Recruitment:
-    """The cap and the quotas, lowered to what there are forms for."""
+    """The cap and the quotas, limited by the number of forms."""
     places = capacity.by_category
     return replace(
         recruitment,
@@ -82,7 +81,7 @@ def limited_to(recruitment: Recruitment, capacity: Capacity) -> Recruitment:
 
 
 def recruited(recruitment: Recruitment, capacity: Capacity) -> int:
-    """How many participants a study takes at most."""
+    """The most participants of a study."""
     by_category = [
         min(places, recruitment.quotas.get(category, places))
         for category, places in capacity.by_category.items()
@@ -91,7 +90,7 @@ def recruited(recruitment: Recruitment, capacity: Capacity) -> int:
 
 
 def planned_judgements(session: Session, study: Study) -> dict[int, int]:
-    """How many participants judge, or will, each of a study's pairs, by the pair's key.
+    """The number of current and future judges of each pair, by the pair's key.
 
     A reassigned question counts once, and attention checks do not count.
     """
@@ -113,7 +112,7 @@ def require_enough_forms(session: Session, study: Study, config: StudyConfig) ->
         key = f"recruitment.quotas.{category}"
         if category not in capacity.by_category:
             known = ", ".join(sorted(capacity.by_category))
-            raise ConfigError(key, "no form has this category", f"there are forms of {known}")
+            raise ConfigError(key, "no form has this category", f"categories with forms: {known}")
         require_places(key, quota, capacity.by_category[category])
     most = recruited(replace(recruitment, participants=0), capacity)
     if recruitment.participants > most:
@@ -128,7 +127,7 @@ def require_places(key: str, wanted: int, places: int) -> None:
     if wanted > places:
         raise ConfigError(
             key,
-            f"{wanted:,} participants, but there are questions for {places:,}",
+            f"{wanted:,} participants, but questions are available for {places:,}",
             f"set it to {places:,} or less, or raise annotators_per_query or the number of queries",
         )
 
@@ -142,10 +141,10 @@ MINUTES_BEFORE = 3
 """An assumption: consent, guidelines and the practice question."""
 
 MOST_PARTICIPANTS = 200
-"""The pace is that of so many participants at most, those seen last."""
+"""The most participants, seen last, whose pace is measured."""
 
 FEWEST_PARTICIPANTS, FEWEST_ANSWERS = 3, 5
-"""The pace is measured from so many participants with so many timed answers each."""
+"""The fewest participants, and timed answers of each, for measuring the pace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +154,7 @@ class Duration:
 
 
 def duration_of(session: Session, study_id: int, config: StudyConfig, n_questions: int) -> Duration:
-    """The minutes that so many questions take, rounded up, with what comes before them."""
+    """The minutes for this number of questions, including the introduction, rounded up."""
     pace = None if config.study.minutes else measured_pace(session, study_id)
     return duration_at(config, n_questions, pace)
 
@@ -228,7 +227,7 @@ class Budget:
 def budget_of(
     session: Session, study: Study, config: StudyConfig, pay_per_hour: float | None
 ) -> Budget:
-    """What a drawn study needs if it recruits as many participants as it can."""
+    """The budget of a drawn study with the most participants."""
     capacity = capacity_of(session, study)
     participants = recruited(config.recruitment, capacity)
     return budget_for(session, study, participants, capacity, pay_per_hour)
@@ -241,7 +240,7 @@ def budget_for(
     capacity: Capacity,
     pay_per_hour: float | None,
 ) -> Budget:
-    """What so many participants need, who get forms of these."""
+    """The budget of this number of participants with these forms."""
     questions = max(capacity.by_questions, default=0)
     duration = duration_of(session, study.id, config_of(study), questions)
     overlap = fmean(planned_judgements(session, study).values())
@@ -272,7 +271,7 @@ def budget_with(
 def planned_budget(
     config: StudyConfig, queries: Mapping[str, int], pay_per_hour: float | None
 ) -> Budget:
-    """What the study needs if it is drawn from so many queries of each category."""
+    """The budget of a study drawn from these numbers of queries by category."""
     capacity, overlap = planned_capacity(config, queries)
     participants = recruited(config.recruitment, capacity)
     duration = duration_at(config, max(capacity.by_questions, default=0))
@@ -314,7 +313,7 @@ def with_checks(config: StudyConfig, questions: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class StudySize:
-    """How large a study is, and what it is to decide.
+    """The size of a study, and its question.
 
     `questions` are those of a participant, without checks; `queries` are all that could be judged.
     """
@@ -334,7 +333,7 @@ class StudySize:
         return cls(config.analysis, systems, queries, people, questions, overlap)
 
     def comparison(self) -> dict[str, Any]:
-        """What `precision_of_systems` takes, without the difference that is to be detected."""
+        """The arguments of `precision_of_systems`, except the difference to detect."""
         return {
             "participants": self.participants,
             "questions": self.questions,

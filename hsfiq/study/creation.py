@@ -32,16 +32,16 @@ from hsfiq.study.searches import Described
 # Remove studies whose creation was interrupted.
 
 LONGEST_PAUSE = timedelta(minutes=10)
-"""A creation that has stored nothing for longer was interrupted."""
+"""A creation without writes for longer counts as interrupted."""
 
 FORMS_AT_ONCE, PAIRS_AT_ONCE = 10, 100
-"""What is removed before others may write."""
+"""The rows removed in a transaction."""
 
 T = TypeVar("T")
 
 
 def remove_interrupted(database: Database, now: datetime) -> None:
-    """Remove what creations have left that have not continued for `LONGEST_PAUSE`."""
+    """Remove the remains of creations that paused for longer than `LONGEST_PAUSE`."""
     with database.reading() as session:
         old = tables.StudyCreation.continued_at < now - LONGEST_PAUSE
         interrupted = session.scalars(select(tables.StudyCreation.study_id).where(old)).all()
@@ -117,7 +117,7 @@ def chunks(rows: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 
 
 def delete_study(session: Session, study: tables.Study) -> None:
-    """Delete a study that takes no answers; datasets, systems and ranked lists stay.
+    """Delete a study that does not accept answers; datasets, systems and ranked lists are kept.
 
     `Refused` if it is open or paused.
     """
@@ -154,7 +154,7 @@ def belongs_to(table: FromClause, study_id: int) -> ColumnElement[bool] | None:
 
 
 def missed_later(config: StudyConfig) -> list[str]:
-    """Warn of what study.toml does not say; a consent text of the owner's own is not read."""
+    """Warn of missing settings in study.toml; a custom consent text is not checked."""
     study, warnings = config.study, []
     if not config.release.licence:
         warnings.append(
@@ -163,9 +163,9 @@ def missed_later(config: StudyConfig) -> list[str]:
         )
     lacking = [name for name in ("institution", "contact", "ethics") if not getattr(study, name)]
     if lacking and not study.consent:
-        named = ", no ".join(lacking).replace("ethics", "ethics approval")
+        named = ", ".join(lacking).replace("ethics", "ethics approval")
         keys = ", ".join(f"study.{name}" for name in lacking)
-        warnings.append(f"the consent text names no {named}: set {keys} in study.toml")
+        warnings.append(f"the consent text lacks {named}: set {keys} in study.toml")
     return warnings
 
 
@@ -174,7 +174,7 @@ def missed_later(config: StudyConfig) -> list[str]:
 # Readers see all of the study or nothing: it is hidden until the last transaction.
 
 GO_ON_SECONDS = 60.0
-"""How often a creation that checks images records that it goes on."""
+"""The interval at which a creation that checks images records its progress."""
 
 
 def nothing_required(_session: Session) -> None:
@@ -199,15 +199,15 @@ def create_study(
 ) -> StudyImages:
     """Draw and store a study, as `draw_study` does in one transaction, and check its images.
 
-    `require` may refuse the study before it becomes visible, `require_at_end` in the transaction in
-    which it does. `replaced` is the key of a study in which nobody has enrolled: the new one takes
+    `require` may refuse the study before it becomes visible, `require_at_end` in the final
+    transaction. `replaced` is the key of a study in which nobody has enrolled: the new one takes
     its place, with its invitations, and it is removed. `track` iterates over the images, for a
     progress bar. Nothing remains if anything fails, except images and systems of live retrievers,
-    which other studies share. What a killed process leaves is hidden, and removed by a later
+    which other studies share. The remains of a killed process are hidden, and removed by a later
     creation.
 
     Raises:
-        BrokenImages: files of images are there but cannot be shown.
+        BrokenImages: image files exist but cannot be shown.
     """
     remove_interrupted(database, datetime.now(UTC))
     with database.reading() as session:
@@ -310,7 +310,7 @@ class Creation:
 
 
 def go_on(session: Session, study_id: int) -> None:
-    """Record that a creation goes on; `Conflict` if another command has removed what it stored."""
+    """Record that a creation continues; `Conflict` if another command has removed its rows."""
     goes_on = (
         update(tables.StudyCreation)
         .where(tables.StudyCreation.study_id == study_id)
@@ -319,13 +319,13 @@ def go_on(session: Session, study_id: int) -> None:
     )
     if session.scalar(goes_on) is None:
         raise Conflict(
-            "the creation of the study paused for so long that another command has removed it",
+            "the creation of the study paused for too long, and another command removed the study",
             remedy="run the command again",
         )
 
 
 def hide(session: Session, study_id: int, successor_id: int) -> None:
-    """Hide a study in which nobody has enrolled; its invitations are to its successor.
+    """Hide a study without participants; its invitations lead to its successor.
 
     `Conflict` if somebody has enrolled meanwhile.
     """
@@ -336,7 +336,7 @@ def hide(session: Session, study_id: int, successor_id: int) -> None:
         select(tables.Participant.id).where(of_study, tables.Participant.enrolled_at.is_not(None))
     ):
         raise Conflict(
-            f"somebody has enrolled in study {study.name} meanwhile, so it stays as it is"
+            f"somebody has enrolled in study {study.name} meanwhile, so the study was not changed"
         )
     for table in (tables.Participant, tables.AllowedPerson, tables.Message, Draft, Job):
         moved = update(table).where(table.study_id == study_id).values(study_id=successor_id)

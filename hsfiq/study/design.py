@@ -1,8 +1,8 @@
-"""Study design: the systems whose sets each query's questions show, and who judges them.
+"""Study design: the systems and the participants of each query's questions.
 
 Everything is drawn once, from a seeded generator, and stored. A batch is the questions of one
-participant (all their forms), with no triplet twice. A query that several participants judge is
-in as many batches, so the overlap is exact.
+participant (all their forms), with no triplet twice. A query with several judges is in the same
+number of batches, so the overlap is exact.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PAIRS_AT_ONCE = 200
 """Pairs that are stored, with their sets, before `NextPart` is called."""
 
 NextPart = Callable[[], None]
-"""Called where rows that belong together are stored, so that a transaction may end there."""
+"""Called after each consistent group of rows, so that a transaction may end there."""
 
 
 def same_transaction() -> None:
@@ -71,10 +71,10 @@ def draw_study(
         config: the study's config; `ConfigError` if it does not suit the database.
         query_ids: each needs ranked lists of as many systems as a question shows sets.
         pairs: (query, system, system) of each question's pair; if None, drawn in equal numbers.
-        chosen_by: how the pairs were chosen; the study's releases contain it.
-        origin: whose answers it will have.
+        chosen_by: the selection method of the pairs; the study's releases contain it.
+        origin: the source of the answers.
         status: of the new study.
-        retrievers: what a study of searches searches with, by the system's name.
+        retrievers: the retrievers of a study of searches, by the system's name.
     """
     require_new_name(session, config)
     require_unbound_platform_study(session, config)
@@ -121,7 +121,7 @@ def fill_study(
     retrievers: Mapping[str, Described] | None = None,
     next_part: NextPart = same_transaction,
 ) -> None:
-    """Draw and store what belongs to a new study; see `draw_study`."""
+    """Draw and store the parts of a new study; see `draw_study`."""
     rng = Random(f"study:{config.design.seed}")  # noqa: S311 (a seeded draw, not a secret)
     lists, facts = material.lists, material.facts
     require_compared(session, config, lists)
@@ -151,7 +151,7 @@ def require_compared(session: Session, config: StudyConfig, lists: Lists) -> Non
         keys = {key for of_query in lists.values() for key in of_query}
         shown = set(session.scalars(select(System.name).where(System.id.in_(keys))))
     if unknown := [name for name in config.analysis.pair if name not in shown]:
-        known = f"it shows those of {', '.join(sorted(shown))}" if shown else "leave it out"
+        known = f"the study shows lists of {', '.join(sorted(shown))}" if shown else "leave it out"
         raise ConfigError("analysis.pair", f"the study shows no lists of {unknown[0]!r}", known)
 
 
@@ -168,7 +168,7 @@ def store_items(
     drawn: Mapping[tuple[int, ...], int] | None = None,
     next_part: NextPart = same_transaction,
 ) -> list[DrawnPair]:
-    """Store what the questions about these queries show; see `draw_study` and `draw_systems`."""
+    """Store the items of the questions about these queries; see `draw_study` and `draw_systems`."""
     n_sets = n_sets_of(config.design)
     stored: list[DrawnPair] = []
     if not KINDS[config.design.kind].needs_lists:
@@ -216,8 +216,8 @@ def draw_systems(
 ) -> list[tuple[int, ...]]:
     """Draw systems for each query, (query, system, ...), each combination equally often.
 
-    Of a query's combinations of systems one of those drawn least often so far is taken at random.
-    `earlier` counts the combinations that the study has already.
+    For each query, one of the combinations drawn least often so far is chosen at random. `earlier`
+    counts the existing combinations of the study.
     """
     drawn: dict[tuple[int, ...], int] = defaultdict(int, earlier or {})
     asked: list[tuple[int, ...]] = []
@@ -237,7 +237,7 @@ def store_pairs(
     sets_of: Sequence[Sequence[int]],
     facts: Mapping[int, QueryFacts],
 ) -> list[DrawnPair]:
-    """Store what the questions are about: of each, the query and its sets, in their order."""
+    """Store the items of the questions: the query and its sets, in order."""
     if not queries:
         return []
     rows = [
@@ -367,7 +367,7 @@ def store_sets(session: Session, asked: Sequence[tuple[int, ...]], lists: Lists)
 def chosen_queries(session: Session, config: StudyConfig) -> list[int]:
     """The keys of the queries that the config selects, or a seeded sample of them.
 
-    Those of the triplet that participants practise with are not among them.
+    Queries of the practice triplet are excluded.
     """
     wanted = config.queries
     needs_lists = KINDS[config.design.kind].needs_lists
@@ -383,15 +383,15 @@ def chosen_queries(session: Session, config: StudyConfig) -> list[int]:
         queries = sorted(set(queries) - set(session.scalars(of_triplet)))
     if not queries:
         remedy = "import their runs first" if needs_lists else "import queries first"
-        lacks = "the ranked lists of every system" if needs_lists else "what [queries] asks for"
-        raise ConfigError("queries", f"no query has {lacks}", remedy)
+        what = "has the ranked lists of every system" if needs_lists else "matches [queries]"
+        raise ConfigError("queries", f"no query {what}", remedy)
     if not wanted.sample:
         return queries
     if wanted.sample > len(queries):
         raise ConfigError(
             "queries.sample",
-            f"asks for {wanted.sample:,} queries of {len(queries):,}",
-            f"ask for {len(queries):,} or fewer, or for all with 0",
+            f"{wanted.sample:,} queries requested, but only {len(queries):,} exist",
+            f"request {len(queries):,} or fewer, or all with 0",
         )
     rng = Random(f"sample:{config.design.seed}")  # noqa: S311 (a seeded draw)
     return sorted(rng.sample(queries, wanted.sample))

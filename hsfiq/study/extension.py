@@ -42,7 +42,7 @@ from hsfiq.text import count_text
 
 
 def pairs_of(session: Session, pair_ids: Mapping[int, int]) -> list[DrawnPair]:
-    """What the study's questions are about, without gold questions, in the order of the keys."""
+    """The study's items, without gold questions, in the order of the keys."""
     rows = session.execute(
         select(Pair.id, Pair.query_id, Query.triplet_id, Triplet.category)
         .join(Query, Pair.query_id == Query.id)
@@ -84,8 +84,7 @@ def queries_of_file(
     """The keys of the queries that a file lists, sorted; empty lines are skipped.
 
     Raises:
-        FileErrors: lines that name a query twice, one that is not available, or one that is asked
-            already.
+        FileErrors: lines that name a query twice, an unavailable query, or a query of the study.
         UnreadableInput: the file cannot be read, or lists nothing.
     """
     rows = session.execute(
@@ -102,17 +101,19 @@ def queries_of_file(
         if not name:
             continue
         if name in chosen:
-            errors.append(f"{path}: line {number}: {name!r} is listed twice; delete one")
+            errors.append(
+                f"{path}: line {number}: {name!r} is listed twice; delete one of the lines"
+            )
         elif name in keys:
             chosen[name] = keys[name]
         elif name in known:
             errors.append(
-                f"{path}: line {number}: the study asks about {name!r} already; delete it"
+                f"{path}: line {number}: {name!r} is already in the study; delete the line"
             )
         else:
             errors.append(
                 f"{path}: line {number}: no query {name!r} matches the study's [queries]; "
-                "delete it, or import the query and its runs first"
+                "delete the line, or import the query and its runs first"
             )
     if errors:
         raise FileErrors(errors)
@@ -129,7 +130,7 @@ def queries_of_file(
 
 @dataclass(frozen=True, slots=True)
 class MoreAnnotators:
-    """Forms about the study's own queries, until so many participants judge each of them."""
+    """Forms about the study's queries, until this number of participants judge each query."""
 
     annotators: int
 
@@ -139,9 +140,9 @@ class MoreAnnotators:
 
 @dataclass(frozen=True, slots=True)
 class NewQueries:
-    """Forms about queries that the study does not ask about yet, with the study's own design.
+    """Forms about new queries, with the study's design.
 
-    All that match its `[queries]`, `sample` of them (0 is all), or those whose ids are in `file`.
+    All new queries that match `[queries]`, `sample` of them (0 is all), or the queries in `file`.
     """
 
     sample: int = 0
@@ -155,7 +156,7 @@ class NewQueries:
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """What an extension has added; `questions` are without checks.
+    """The additions of an extension; `questions` are without checks.
 
     `cap` is the limit of participants after it, 0 if the study has none; `quotas` are those by
     category.
@@ -181,7 +182,7 @@ Divide = Callable[[Session, Study, NextPart], list[list[DrawnPair]]]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What an extension will store; `number` counts the study's extensions from 1.
+    """The planned rows of an extension; `number` counts the study's extensions from 1.
 
     `first_form` and `first_batch` are the numbers that follow those of the study. `lists` are those
     of queries that gold questions are made from.
@@ -212,7 +213,7 @@ def extend_study(
 
     Raises:
         Refused: there is nothing to add.
-        UnreadableInput: the sample or the file asks for queries that there are not.
+        UnreadableInput: the sample or the file requests unavailable queries.
         ConfigError: the study's design does not allow the forms.
     """
     plan = plan_extension(session, study, wanted)
@@ -221,13 +222,13 @@ def extend_study(
 
 
 def plan_extension(session: Session, study: Study, wanted: MoreAnnotators | NewQueries) -> Plan:
-    """What is to be stored; nothing is stored yet. See `extend_study`.
+    """The planned rows of an extension, before storing; see `extend_study`.
 
     All draws come from a generator that the study's seed and the extension's number seed.
     """
     config = config_of(study)
     if KINDS[config.design.kind].n_live > 1:
-        what = "all searches of an arena are drawn at once, for exact balance"
+        what = "an arena cannot be extended, since all searches are drawn at once for exact balance"
         raise ConfigError("design.kind", what, "create another study")
     number = next_extension(session, study)
     rng = Random(f"extension:{config.design.seed}:{number}")  # noqa: S311 (a seeded draw, not a secret)
@@ -328,7 +329,7 @@ def next_numbers(session: Session, study: Study) -> tuple[int, int]:
 
 
 def raise_limits(study: Study, config: StudyConfig, capacity: Capacity) -> Recruitment:
-    """Let as many more participants enrol as there are new places."""
+    """Raise the limits by the number of new places."""
     recruitment = config.recruitment
     raised = replace(
         recruitment,
@@ -354,9 +355,9 @@ def more_annotators(
     pairs = pairs_of(session, planned)
     if all(times >= annotators for times in planned.values()):
         raise Refused(
-            f"{annotators:,} or more participants judge each of its queries already",
+            f"each query already has {annotators:,} or more judges",
             where=f"study {study.name}",
-            remedy="ask for more with --annotators",
+            remedy="give a larger number with --annotators",
         )
     by_category: dict[str, list[DrawnPair]] = defaultdict(list)
     for pair in pairs:
@@ -382,7 +383,7 @@ def new_queries(
 ) -> tuple[list[int], forms.Lists, Divide]:
     """Queries that the study does not ask about, the lists of all its queries, and the batches."""
     if KINDS[config.design.kind].is_live:
-        what = "a study of searches takes more annotators, but no further queries"
+        what = "a study of searches can get more annotators, but not more queries"
         raise ConfigError("design.kind", what, "create another study")
     asked = {pair.query_id for pair in pairs_of(session, planned_judgements(session, study))}
     systems_by_pair = systems_of_pairs(session, study)
@@ -390,7 +391,7 @@ def new_queries(
     available = [key for key in chosen_queries(session, config) if key not in asked]
     if not available:
         raise Refused(
-            "no query matches its [queries] that it does not ask about already",
+            "all queries that match [queries] are already in the study",
             where=f"study {study.name}",
             remedy="import queries or runs first",
         )
@@ -427,8 +428,8 @@ def choose(
     if wanted.sample > len(available):
         raise UnreadableInput(
             "--sample",
-            f"asks for {wanted.sample:,} new queries of {len(available):,}",
-            f"ask for {len(available):,} or fewer, or for all with --all-queries",
+            f"{wanted.sample:,} new queries requested, but only {len(available):,} exist",
+            f"request {len(available):,} or fewer, or all with --all-queries",
         )
     return sorted(rng.sample(available, wanted.sample)) if wanted.sample else list(available)
 
@@ -436,7 +437,7 @@ def choose(
 def with_systems(session: Session, config: StudyConfig, systems: set[int]) -> StudyConfig:
     """The config without its sample, restricted to the systems that the study compares.
 
-    Systems that were imported later do not enter a study that is running.
+    Systems imported later are not added to a running study.
     """
     names = session.scalars(select(System.name).where(System.id.in_(systems)).order_by(System.name))
     chosen = config.queries.systems or tuple(names)
@@ -475,7 +476,7 @@ def extend_in_parts(
 
     The images of the new pairs are checked; `track` iterates over them, for a progress bar.
 
-    Nothing remains if it fails. What a killed process leaves is hidden, and removed later.
+    Nothing remains after an error. The remains of a killed process are hidden, and removed later.
 
     Raises:
         Conflict: the study was extended by another command meanwhile.

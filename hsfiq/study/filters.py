@@ -1,8 +1,8 @@
 """The optional filters of a release, and their names; rules for leaving people out of results.
 
 A filter's name can be given to `hsfiq export --filter` and is the rule's name in the funnel, in
-`exclusions` and in the manifest: `invalid`, `too-fast(seconds=2)`. `invalid` stands for the papers'
-two rules (`hsfiq.releases.dropping_rules`), which have names of their own there.
+`exclusions` and in the manifest: `invalid`, `too-fast(seconds=2)`. `invalid` combines the papers'
+two rules (`hsfiq.releases.dropping_rules`), which have separate names there.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Filters:
         failed_checks: drop forms in which an attention check failed.
         unseen: drop questions answered without every image painted.
         min_seconds: drop questions answered in less active time.
-        straight_run: drop answers that are among so many of the same in a row.
+        straight_run: drop answers in a run of at least this number of equal answers.
     """
 
     invalid: bool = False
@@ -45,7 +45,7 @@ class Filters:
         return [str(NamedFilter.of(self, name)) for name in FILTERS if is_on(self, name)]
 
     def described(self) -> list[dict[str, Any]]:
-        """The filters with their parameters, as the manifest has them."""
+        """The manifest's entry: the filters with their parameters."""
         described = []
         for name, choice in FILTERS.items():
             if is_on(self, name):
@@ -156,7 +156,7 @@ def parse_filter(text: str) -> tuple[str, float | bool]:
     name, parameter, value = match.groups()
     choice = FILTERS[name]
     if parameter != choice.parameter and (parameter or choice.default is None):
-        raise UnreadableInput(OPTION, f"{text!r} is not how it is given", f"use {usage(name)}")
+        raise UnreadableInput(OPTION, f"{text!r} has the wrong form", f"use {usage(name)}")
     if choice.parameter is None:
         return name, True
     if value is None and choice.default is not None:
@@ -169,7 +169,7 @@ def parse_filter(text: str) -> tuple[str, float | bool]:
 
 
 def usage(name: str) -> str:
-    """How a filter is given, with an example of its parameter."""
+    """The syntax of a filter, with an example of its parameter."""
     choice = FILTERS[name]
     return str(NamedFilter(name, choice.parameter, choice.default or 2))
 
@@ -184,11 +184,11 @@ LIMITS = {
     "side": (100, "the same side in more than {:g}% of the answers"),
     "doubtful": (100, "more than {:g}% of the answers flagged or contradicting themselves"),
 }
-"""The largest value of each, and what is beyond it in words."""
+"""The largest value of each limit, and the violation in words."""
 
 
 def read_limits(given: Mapping[str, str]) -> Limits:
-    """Limits given as texts; `UnreadableInput` if there is none, or one is no number in its range.
+    """Read limits given as texts; `UnreadableInput` if there is none, or one is invalid.
 
     >>> described(read_limits({"seconds": "6", "checks": "1"}))
     'more than 1 failed checks; less than 6 s for a question (median)'
@@ -201,7 +201,7 @@ def read_limits(given: Mapping[str, str]) -> Limits:
             except ValueError:
                 limits[name] = math.nan
             if not 0 <= limits[name] <= largest:
-                what = f"{given[name][:40]!r} is no number from 0 to {largest:,}"
+                what = f"{given[name][:40]!r} is not a number from 0 to {largest:,}"
                 raise UnreadableInput(name, what)
     if not limits:
         raise UnreadableInput("rule", "has no limit", "choose one")
@@ -209,5 +209,5 @@ def read_limits(given: Mapping[str, str]) -> Limits:
 
 
 def described(limits: Limits) -> str:
-    """The rule in words, by which it is known."""
+    """The rule's name: its limits in words."""
     return "; ".join(LIMITS[name][1].format(limit) for name, limit in limits.items())

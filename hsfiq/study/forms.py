@@ -22,7 +22,7 @@ from hsfiq.study.config import StudyConfig, n_sets_of, rules_of
 
 
 class Placeable(Protocol):
-    """What a question may be about."""
+    """The possible items of questions."""
 
     @property
     def triplet_id(self) -> int: ...
@@ -37,8 +37,8 @@ P = TypeVar("P", bound=Placeable)
 def batches(pairs: Sequence[P], config: StudyConfig, rng: Random) -> list[list[P]]:
     """Divide the pairs into batches of one category each (unless mixed), no triplet twice.
 
-    Each pass over the pairs has every pair once, so the copies of a pair are in different batches.
-    The last batches may be smaller.
+    Each pass covers every pair once, so the copies of a pair are in different batches. The last
+    batches may be smaller.
     """
     design = config.design
     size = design.questions_per_form * design.forms_per_participant
@@ -198,9 +198,9 @@ class QueryFacts:
 
 @dataclass(frozen=True, slots=True)
 class DrawnQuestion:
-    """A question before it is stored: its sets as shown, and which check it is, if any.
+    """A question before storing: its sets as shown, and its kind of check, if any.
 
-    `expected` is the right answer to a gold question, as its kind reads it (`hsfiq.kinds`);
+    `expected` is the correct answer to a gold question, in its kind's format (`hsfiq.kinds`);
     `repeats` is the question that is repeated.
     """
 
@@ -224,7 +224,7 @@ LISTS_OF_QUERY = select(RankedList.image_ids).where(RankedList.query_id == bindp
 
 
 class GoldQuestions:
-    """Draws and stores gold questions; `hsfiq.kinds` says which answers are right."""
+    """Draws and stores gold questions; `hsfiq.kinds` defines the correct answers."""
 
     def __init__(
         self,
@@ -275,7 +275,8 @@ class GoldQuestions:
             with_target = " with a target" if needs_target else ""
             raise ConfigError(
                 "checks.gold",
-                f"no query of {category or 'any category'}{with_target} is left for a gold one",
+                f"no query of {category or 'any category'}{with_target} is left for a gold "
+                f"question",
                 "use more queries, smaller forms or fewer gold questions",
             )
         return self.rng.choice(free)
@@ -314,7 +315,7 @@ class GoldQuestions:
         if len(pool) < number:
             raise ConfigError(
                 "checks.gold",
-                "there are too few other images for a gold question",
+                "too few other images are available for a gold question",
                 "use more queries or no gold questions",
             )
         return self.rng.sample(pool, number)
@@ -346,7 +347,7 @@ class GoldQuestions:
 
 @dataclass(frozen=True, slots=True)
 class GoldOfQuery:
-    """What a gold question about a query is made of (`hsfiq.kinds.kind.GoldDraw`)."""
+    """The material of a gold question about a query (`hsfiq.kinds.kind.GoldDraw`)."""
 
     source: GoldQuestions
     query: QueryFacts
@@ -384,14 +385,14 @@ Lists = Mapping[int, Mapping[int, list[int]]]
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """What is read before a study is drawn: its queries' ranked lists and facts."""
+    """The input of drawing a study: its queries' ranked lists and properties."""
 
     lists: Lists
     facts: Mapping[int, QueryFacts]
 
 
 def material_for(session: Session, config: StudyConfig, query_ids: Sequence[int]) -> Material:
-    """Read what drawing a study needs; `ConfigError` if lists are missing."""
+    """Read the input of drawing a study; `ConfigError` if lists are missing."""
     if not query_ids:
         raise ConfigError("queries", "there is no query", "import runs first")
     design, lists = config.design, {}
@@ -447,7 +448,7 @@ T = TypeVar("T")
 
 
 def asked_again(first: DrawnQuestion, n_sets: int, rng: Random) -> DrawnQuestion:
-    """The question once more: the sets of a pair change sides, and each of more sets its place.
+    """A repetition of the question: the sets of a pair swap sides; more sets change places.
 
     Images keep their order within their set.
     """
@@ -607,11 +608,11 @@ def question_row(form_id: int, place: int, question: DrawnQuestion | Question) -
 
 
 UNCHECKED = dict.fromkeys(("prompt", "expected", "question_id", "repeats_id"))
-"""What not every kind of check has; rows that are stored together name the same columns."""
+"""Defaults of columns that some kinds of checks lack, since bulk inserts need equal columns."""
 
 
 def sum_before(form_id: int, rng: Random) -> dict[str, Any]:
-    """The sum before a form, as a row; the page skips it before a participant's first form."""
+    """The row of the sum before a form; the page skips it before a participant's first form."""
     left, right = rng.randint(3, 9), rng.randint(3, 9)
     return UNCHECKED | {
         "form_id": form_id,

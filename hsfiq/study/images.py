@@ -1,4 +1,4 @@
-"""The images that a study shows: checking them, and recording their digests to notice changes."""
+"""Checking the images of a study, and recording their digests to detect changes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class BrokenImages(FileErrors):
 
     def __init__(self, broken: Sequence[FaultyImage]) -> None:
         lines = [
-            f"{image.file}: {image.why}; it is needed for {first_few(image.queries)}"
+            f"{image.file}: {image.why}; needed for {first_few(image.queries)}"
             if image.queries
             else f"{image.file}: {image.why}"
             for image in broken[:LISTED]
@@ -44,7 +44,7 @@ class BrokenImages(FileErrors):
         if len(broken) > LISTED:
             lines.append(f"and {len(broken) - LISTED:,} more")
         number = count_text(len(broken), "image file")
-        remedy = "replace or repair them; if you delete them, they count as missing images instead"
+        remedy = "replace or repair the files; deleted files count as missing images"
         super().__init__([*lines, f"{number} cannot be shown to participants; {remedy}"])
 
 
@@ -58,7 +58,7 @@ class RoleCheck:
 
 @dataclass(frozen=True, slots=True)
 class FaultyImage:
-    """An image that participants will not see, and the pairs' queries in which it is missing.
+    """A faulty image, and the queries of the pairs that show it.
 
     `file` is its path, None if there is no file. `sha256` is the digest of a changed file.
     """
@@ -110,7 +110,7 @@ class StudyImages:
 
     @property
     def broken(self) -> tuple[FaultyImage, ...]:
-        """Those whose file is there but cannot be shown."""
+        """The images with a file that cannot be shown."""
         return tuple(image for image in self.faulty if image.kind not in ("missing", "changed"))
 
     @property
@@ -122,7 +122,7 @@ class StudyImages:
         return not self.faulty
 
     def warnings(self) -> list[str]:
-        """One line if there is any faulty image, and one if files were not decoded."""
+        """A line about faulty images, if any, and one if files were not decoded."""
         lines = [] if self.decoded or not self.images else [NOT_DECODED]
         if self.passed:
             return lines
@@ -166,7 +166,7 @@ class ShownPair:
 
 @dataclass(frozen=True, slots=True)
 class ShownImages:
-    """What a study shows, as the database has it.
+    """The stored images of a study.
 
     Attributes:
         recorded: the digests of the dataset's images, by name.
@@ -188,7 +188,7 @@ class ShownImages:
 def shown_images(session: Session, study: Study) -> ShownImages:
     """The images of a study's pairs; of a live kind, also those whose digests are recorded.
 
-    These were in its retrievers' corpora when it was created.
+    These images were in the retrievers' corpora when the study was created.
     """
     dataset = dataset_of(session, study)
     recorded = {} if dataset is None else recorded_digests(session, dataset)
@@ -293,7 +293,7 @@ def recorded_digests(session: Session, dataset: Dataset) -> dict[str, str]:
 
 
 def root_of(dataset: Dataset | None) -> Root | None:
-    """Where the images of a dataset are, None if it has none."""
+    """The place of a dataset's images; None if unknown."""
     return None if dataset is None or dataset.image_root is None else root_named(dataset.image_root)
 
 
@@ -341,7 +341,7 @@ def shown_pairs(session: Session, study: Study) -> Iterator[ShownPair]:
 # Recording the digests of images' files, so that a changed file is noticed.
 
 ROWS_AT_ONCE = 1000
-"""Rows of one transaction, so that others who write wait for milliseconds only."""
+"""Rows per transaction, so that other writers wait only milliseconds."""
 
 _images, _changes = (METADATA.tables[table.__tablename__] for table in (Image, ImageChange))
 IS_IMAGE = (_images.c.dataset_id == bindparam("dataset")) & (_images.c.name == bindparam("image"))
@@ -376,8 +376,7 @@ def record_new(database: Database, states: StudyImages) -> None:
 def accept_changed(database: Database, states: StudyImages) -> None:
     """Record the digests of the changed files in place of the earlier ones.
 
-    The images get new tokens, so that no page shows some of the files as they were and others as
-    they are.
+    The images get new tokens, so that no page mixes old and new files.
     """
     renew = (
         update(_images)

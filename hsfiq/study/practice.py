@@ -16,7 +16,7 @@ from hsfiq.images.store import open_images, root_named
 from hsfiq.kinds import KINDS
 from hsfiq.study.config import StudyConfig, n_sets_of
 
-REMEDY = "put the file into the image folder, or mark another query"
+REMEDY = "copy the file to the image folder, or choose another query"
 
 
 def practice_query(session: Session, config: StudyConfig) -> Query | None:
@@ -39,7 +39,7 @@ def practice_query(session: Session, config: StudyConfig) -> Query | None:
 def store_practice(session: Session, study: Study, config: StudyConfig) -> None:
     """Store the practice question that the config marks, if any.
 
-    `ConfigError` if a list, the target or an image that it needs is not there.
+    `ConfigError` if a necessary list, target or image is missing.
     """
     query = practice_query(session, config)
     if query is None:
@@ -62,14 +62,14 @@ def store_practice(session: Session, study: Study, config: StudyConfig) -> None:
 def sets_of_practice(
     session: Session, config: StudyConfig, query: Query
 ) -> list[tuple[int | None, Sequence[int]]]:
-    """Of each set the system, if it has one, and the images; all are database keys."""
+    """The system of each set, if any, and the images; all are database keys."""
     design = config.design
     if KINDS[design.kind].needs_lists:
         return [list_of(session, query, name, design.k) for name in config.practice.systems]
     if n_sets_of(design) == 0:
         return []
     if query.triplet.target_id is None:
-        raise ConfigError("practice.query", "has no labelled target", "mark another query")
+        raise ConfigError("practice.query", "has no labelled target", "choose another query")
     return [(None, [query.triplet.target_id])]
 
 
@@ -101,7 +101,7 @@ def store_set(session: Session, query: Query, system_id: int | None, images: Seq
 
 
 def require_images(pair: Pair) -> None:
-    """Raise `ConfigError` unless all images that the practice question shows are there."""
+    """Raise `ConfigError` unless all images of the practice question exist."""
     triplet = pair.query.triplet
     references = [] if triplet.reference is None else [triplet.reference]
     shown = [member.image for retrieved in sets_of(pair) for member in retrieved.images]
@@ -114,7 +114,7 @@ def require_images(pair: Pair) -> None:
 
 
 def practice_pair(session: Session, study_id: int) -> Pair | None:
-    """What the study's practice question shows; None if that is the drawn garments."""
+    """The contents of the study's practice question; None for the drawn garments."""
     practice = session.get(PracticeQuestion, study_id)
     return None if practice is None else practice.pair
 

@@ -1,4 +1,4 @@
-"""What a study's releases say of it: licence, authors, its plan, and what was dropped before."""
+"""The facts that a study's releases state: licence, authors, analysis plan, earlier exclusions."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 KEY = "imported_release"
 UNANSWERED = ("unanswered", "no response")
 WITHOUT_ANSWER = ("handed-on", "check")
-"""The rules that say nothing of an answer."""
+"""The rules that do not depend on the answer."""
 
 
 def without_answers_of(design: Mapping[str, Any], participant: str) -> dict[str, Any]:
-    """The design without what a participant answered to questions that were dropped.
+    """The design without a participant's answers to dropped questions.
 
     These questions count as unanswered, as in a release of a study whose participant was forgotten.
     """
@@ -66,7 +66,7 @@ def rules_of(row: Mapping[str, Any]) -> list[str]:
 def moved(
     step: Mapping[str, Any], dropped: Mapping[str, int], broken_by: Mapping[str, int]
 ) -> dict[str, Any]:
-    """A step of the funnel with its counts changed; what was not recorded stays unknown."""
+    """A step of the funnel with changed counts; unrecorded counts stay unknown."""
     changes = {"dropped": dropped.get(step["rule"], 0), "broken_by": broken_by.get(step["rule"], 0)}
     changed = {
         name: step[name] + change
@@ -83,13 +83,13 @@ LICENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]{0,63}")
 ADDRESS = re.compile(r"https?://[^\s<>\"]+")
 ENTRY = re.compile(r"@\w+\s*\{.*\}", re.DOTALL)
 ADDED = ("name", "description")
-"""Manifests have them only where they are stated, so that digests of older releases stay."""
+"""Keys that manifests contain only if stated, so that digests of older releases do not change."""
 LONGEST_NAME, LONGEST_DESCRIPTION = 100, 5_000
 
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """`[release]`: what only the owner can say of the study's releases; "" and () are not stated.
+    """`[release]`: the owner's statements about the study's releases; "" and () are not stated.
 
     `licence` is an SPDX id (CC-BY-4.0) or the address of its text, `citation` is BibTeX, `contact`
     an e-mail address or a web address, and `date` the day of publication (2026-11-23). `name` is
@@ -107,7 +107,7 @@ class Publication:
 
 
 def publication_errors(publication: Publication) -> Iterator[tuple[str, str]]:
-    """What is wrong, by the key of study.toml."""
+    """The errors, by the key of study.toml."""
     licence = publication.licence
     if licence and not LICENCE.fullmatch(licence) and not ADDRESS.fullmatch(licence):
         yield (
@@ -115,18 +115,18 @@ def publication_errors(publication: Publication) -> Iterator[tuple[str, str]]:
             f"{licence!r} is neither an SPDX id such as CC-BY-4.0 nor an address",
         )
     if publication.citation and not ENTRY.fullmatch(publication.citation.strip()):
-        yield "release.citation", "is no BibTeX entry such as @article{key, title = {...}}"
+        yield "release.citation", "is not a BibTeX entry such as @article{key, title = {...}}"
     if publication.url and not ADDRESS.fullmatch(publication.url):
-        yield "release.url", f"{publication.url!r} is no address such as https://example.org"
+        yield "release.url", f"{publication.url!r} is not an address such as https://example.org"
     if publication.date and not is_date(publication.date):
-        yield "release.date", f"{publication.date!r} is no day such as 2026-11-23"
+        yield "release.date", f"{publication.date!r} is not a date such as 2026-11-23"
     if "\n" in publication.contact:
         yield "release.contact", "has a line break"
     name, description = publication.name, publication.description
     if len(name) > LONGEST_NAME or not name.isprintable():
         yield "release.name", f"is longer than {LONGEST_NAME} characters, or has a line break"
     if len(description) > LONGEST_DESCRIPTION or not is_storable_text(description):
-        what = f"is longer than {LONGEST_DESCRIPTION:,} characters, or has some that are no text"
+        what = f"is longer than {LONGEST_DESCRIPTION:,} characters, or has invalid characters"
         yield "release.description", what
     if any(not author.strip() or "\n" in author for author in publication.authors):
         yield "release.authors", "has an empty name, or one with a line break"
@@ -140,7 +140,7 @@ def is_date(text: str) -> bool:
 
 
 def licence_address(licence: str) -> str:
-    """Where the text of a licence is."""
+    """The address of a licence's text."""
     return licence if ADDRESS.fullmatch(licence) else f"https://spdx.org/licenses/{licence}.html"
 
 
@@ -150,21 +150,21 @@ STATISTICS = {
     "systems": ("win_rate", "mean_score"),
     "metrics": ("tie_half", "spearman", "symmetric"),
 }
-"""By what is compared; the first is the default."""
+"""The statistics by question; the first is the default."""
 
 OPENED_AT = "opened_at"
-"""The key beside the stored config that says when the study was first opened."""
+"""The key in the stored config with the time at which the study was first opened."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnalysisPlan:
-    """`[analysis]`: what is decided, and how; without a `question` nothing was declared.
+    """`[analysis]`: the analysis plan; without a `question` no plan was declared.
 
     Attributes:
-        question: what is compared: "systems" or "metrics".
-        pair: the two that the verdict is about; () if it is about all.
+        question: the compared objects: "systems" or "metrics".
+        pair: the two compared objects; () compares all.
         statistic: one of `STATISTICS`; "" is the default.
-        margin: the largest difference that does not matter; 0 is none.
+        margin: the equivalence margin; 0 is none.
         alpha: the level of the test.
         exclusions: the export's filters, as `--filter` takes them.
     """
@@ -177,7 +177,7 @@ class AnalysisPlan:
     exclusions: tuple[str, ...] = ()
 
     def facts(self, opened_at: str | None) -> dict[str, Any]:
-        """As the manifest has it; what was not declared is null."""
+        """The manifest's entry; undeclared values are null."""
         return {
             "question": self.question,
             "pair": list(self.pair) or None,
@@ -197,16 +197,16 @@ class AnalysisPlan:
 
 
 def record_opening(study: Study, now: datetime) -> None:
-    """Keep when a study was first opened.
+    """Record the time at which a study was first opened.
 
-    Nobody is asked in a simulated one, whose releases are the same when it is made again.
+    Simulated studies are skipped, so that repeated simulations give the same releases.
     """
     if study.origin != "simulated":
         study.design = {OPENED_AT: now.isoformat(timespec="seconds")} | study.design
 
 
 def plan_errors(plan: AnalysisPlan) -> Iterator[tuple[str, str]]:
-    """What is wrong, by the key of study.toml; the filters' names are not checked."""
+    """The errors, by the key of study.toml; the filters' names are not checked."""
     known = STATISTICS.get(plan.question)
     if known is None:
         if plan != AnalysisPlan():
@@ -238,16 +238,16 @@ Rows = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """What a release said before it was imported.
+    """The statements of a release before its import.
 
     Attributes:
         source: the manifest's name, version, filters and content_sha256.
-        facts: how its study asked.
+        facts: the design of its study.
         steps: of the funnel.
         exclusions, repeats: the rows of these tables.
-        without: what its owner left out, as `hsfiq export --without` names it.
-        left_out: how many of each sort.
-        notes: on what releases that were merged did not have in common.
+        without: the parts that its owner omitted, as named by `hsfiq export --without`.
+        left_out: the number of omissions of each sort.
+        notes: on the differences between merged releases.
     """
 
     source: Mapping[str, Any] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""How participants come to a study, where they go afterwards, and Mechanical Turk's questions."""
+"""Recruitment: links to a study, addresses to return to, and Mechanical Turk's questions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PLATFORMS: tuple[Platform, ...] = get_args(Platform)
 Mode = Literal["open", "invitation", Platform]
 
 PLACEHOLDER = re.compile(r"\{(person|study|session)\}")
-"""Stands for an id in an address to which a panel takes people back."""
+"""A placeholder for an id in a panel's return address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ class Panel:
     ("": the panel adds them).
 
     The other keys are https addresses to which people return, by outcome ("": none). `{person}`,
-    `{study}` and `{session}` in them stand for the ids. Who fails too many checks goes to
-    `complete` if there is neither an address nor a code for that.
+    `{study}` and `{session}` in the addresses are replaced by the ids. Participants who fail too
+    many checks go to `complete` if that outcome has neither an address nor a code.
     """
 
     name: str
@@ -77,21 +77,20 @@ PROLIFIC = Panel(
 class Recruitment:
     """`[recruitment]`: how participants enrol, and the completion code that they get.
 
-    `participants` limits the enrolments (0: as many as there are forms). `platform_study_id` is the
+    `participants` limits the enrolments (0: the number of forms). `platform_study_id` is the
     STUDY_ID of the study on Prolific ("": any, until `hsfiq study bind`).
 
-    `quotas` limits the participants who get forms of a category; without one, there are as many as
-    there are forms.
+    `quotas` limits the participants of a category (default: the number of its forms).
 
-    `enrolments_per_address` limits how many enrol from one address in an hour, openly or by a
-    platform's link (0: no limit). `unbegun_minutes` is when a place goes back whose participant has
-    not agreed to take part (0: when the lease ends). With `signed_links`, a platform's ids are
-    accepted only in the links of `hsfiq participant links`.
+    `enrolments_per_address` limits enrolments from one address per hour, by an open link or a
+    platform's link (0: no limit). `unbegun_minutes` is the time after which a place without consent
+    is freed (0: when the lease ends). With `signed_links`, a platform's ids are accepted only in
+    the links of `hsfiq participant links`.
 
-    Other outcomes may have codes of their own. Who fails more than `max_failed_checks` gold and
-    repeated questions (-1: no limit) gets `failed_checks_code`, who arrives too late `full_code`
-    (both "": the usual code), and who declines or is screened out `declined_code` ("": none).
-    `panel` is only for `mode = "panel"`.
+    Other outcomes may have separate codes: `failed_checks_code` after more than `max_failed_checks`
+    failed gold and repeated questions (-1: no limit), `full_code` for late arrivals (both "": the
+    usual code), and `declined_code` after a refusal or a screen-out ("": none). `panel` is only for
+    `mode = "panel"`.
     """
 
     mode: Mode = "open"
@@ -111,12 +110,12 @@ class Recruitment:
 
 
 def panel_of(recruitment: Recruitment) -> Panel | None:
-    """The panel from which a study takes people, None if it takes them otherwise."""
+    """The panel from which a study recruits; None without a panel."""
     return PROLIFIC if recruitment.mode == "prolific" else recruitment.panel
 
 
 def platform_name(recruitment: Recruitment) -> str:
-    """What people call the platform from which a study takes them; "" if there is none."""
+    """The name of the platform from which a study recruits; "" if there is none."""
     panel = panel_of(recruitment)
     return panel.name if panel else "Mechanical Turk" if recruitment.mode == "mturk" else ""
 
@@ -148,10 +147,10 @@ def own_end(recruitment: Recruitment, outcome: Outcome) -> tuple[str, str]:
 
 
 def completion_code(recruitment: Recruitment, outcome: Outcome) -> str:
-    """The code of an outcome; the usual one if it has none of its own.
+    """The code of an outcome; the usual code if the outcome has no separate one.
 
-    Nobody who has declined gets the usual code, nor who comes too late from a panel: there, it may
-    stand for complete answers.
+    Participants who declined, and late arrivals from a panel, never get the usual code, since a
+    panel may take it as proof of complete answers.
     """
     code, _ = own_end(recruitment, outcome)
     if outcome == "declined" or (outcome == "full" and recruitment.panel):
@@ -160,10 +159,10 @@ def completion_code(recruitment: Recruitment, outcome: Outcome) -> str:
 
 
 def completion_url(recruitment: Recruitment, outcome: Outcome, ids: Mapping[str, str]) -> str:
-    """The address of an outcome for somebody whom a panel has sent with these ids.
+    """The return address of an outcome for a person whom a panel sent with these ids.
 
-    Without a panel, it is the usual address with the outcome's code in the place of the usual one;
-    an address without the usual code is that of the usual outcome only.
+    Without a panel, the usual code in the usual address is replaced by the outcome's code; an
+    address without the usual code is valid only for the usual outcome.
     """
     if recruitment.panel:
         code, address = own_end(recruitment, outcome)
@@ -186,7 +185,7 @@ def with_ids(address: str, ids: Mapping[str, str]) -> str:
 
 
 def has_failed(recruitment: Recruitment, n_failed: int) -> bool:
-    """Whether so many failed gold and repeated pairs are more than the study accepts."""
+    """Whether the number of failed gold and repeated pairs exceeds the study's limit."""
     return 0 <= recruitment.max_failed_checks < n_failed
 
 
@@ -196,12 +195,12 @@ PRODUCTION = "https://www.mturk.com"
 SANDBOX = "https://workersandbox.mturk.com"
 
 SITES = (PRODUCTION, SANDBOX, "https://worker.mturk.com")
-"""The sites on which workers see a HIT, and to which its form may lead them."""
+"""The sites on which workers see a HIT, and to which its form may submit."""
 
 SUBMIT_PATH = "/mturk/externalSubmit"
 
 PREVIEW = "ASSIGNMENT_ID_NOT_AVAILABLE"
-"""The assignment id while a worker looks at a HIT without having accepted it."""
+"""The assignment id while a worker previews a HIT."""
 
 EXTERNAL_QUESTION = """\
 <?xml version="1.0" encoding="UTF-8"?>

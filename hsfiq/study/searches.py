@@ -1,4 +1,4 @@
-"""The searches of a study: their settings, and which systems each search of an arena has."""
+"""The searches of a study: their settings, and the systems of each search in an arena."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ IMAGES_AT_ONCE = 2000
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """How a retriever describes itself, and the ids of the images that it searches."""
+    """A retriever's self-description, and the ids of the images that it searches."""
 
     version: str
     corpus_name: str
@@ -48,7 +48,7 @@ def store_retrievers(
 
     `next_part` is called where the transaction may end.
 
-    `ConfigError` if a query lacks what the task needs, or a retriever one of the queries' images.
+    `ConfigError` if a query lacks data for the task, or a retriever lacks an image of the queries.
     """
     require_parts(config, facts)
     keys = {key for query in facts.values() for key in (query.reference_id, query.target_id)}
@@ -84,12 +84,14 @@ def store_retrievers(
 def require_parts(config: StudyConfig, facts: Mapping[int, QueryFacts]) -> None:
     n_lacking = sum(query.reference_id is None for query in facts.values())
     if n_lacking:
-        what = f"{n_lacking:,} queries have no reference image, from which a search starts"
+        what = f"{n_lacking:,} queries have no reference image, which a search needs as its start"
         raise ConfigError("queries", what, "choose others")
     n_lacking = sum(query.target_id is None for query in facts.values())
     if n_lacking and config.searches.task != "own-wish":
         what = f"{n_lacking:,} queries have no labelled target"
-        raise ConfigError("searches.task", what, 'choose others, or set it to "own-wish"')
+        raise ConfigError(
+            "searches.task", what, 'choose other queries, or set the task to "own-wish"'
+        )
 
 
 def require_images(corpora: Mapping[str, Described], wanted: frozenset[str]) -> None:
@@ -100,14 +102,15 @@ def require_images(corpora: Mapping[str, Described], wanted: frozenset[str]) -> 
                 f"searches.retrievers.{number}.url",
                 f"the corpus of {name} lacks {len(lacking):,} of the {len(wanted):,} images of the "
                 f"study's queries, such as {lacking[0]}",
-                "serve it with the dataset's images (own data: --corpus paths), or choose others",
+                "serve it with the dataset's images (own data: --corpus paths), or choose other "
+                "queries",
             )
 
 
 def require_one_corpus(corpora: Mapping[str, Described]) -> None:
     """`ConfigError` unless all retrievers search the same images.
 
-    A text may be about an image of either list, which both systems must know.
+    A text may refer to an image of either list, which both systems must know.
     """
     (first, of_first), *others = corpora.items()
     for number, (name, described) in enumerate(others, start=2):
@@ -122,7 +125,7 @@ def require_one_corpus(corpora: Mapping[str, Described]) -> None:
 def store_images(
     session: Session, config: StudyConfig, names: frozenset[str], next_part: Callable[[], None]
 ) -> None:
-    """Store those images of the corpora that the dataset does not have yet."""
+    """Store the images of the corpora that are not in the dataset yet."""
     dataset = session.scalars(select(Dataset).where(Dataset.name == config.queries.dataset)).one()
     known = set(session.scalars(select(Image.name).where(Image.dataset_id == dataset.id)))
     new = [{"dataset_id": dataset.id, "name": name} for name in sorted(names - known)]
@@ -137,7 +140,7 @@ def system_key(session: Session, name: str) -> int:
 
 
 def store_search_items(session: Session, systems: Mapping[int, Sequence[int]]) -> None:
-    """Store the systems with which each pair's query is searched for, that of side 1 first."""
+    """Store the systems that search for each pair's query, side 1 first."""
     rows = [
         {"pair_id": pair_id, "side": side, "system_id": system}
         for pair_id, of_pair in systems.items()
@@ -159,7 +162,7 @@ def draw_sides(
     """Two systems for each search; `batches` are the queries of each participant, in their order.
 
     The numbers of searches of any two pairs of systems differ by at most 1: in all, for each query,
-    and for each participant. A participant meets every pair before any pair comes again. For each
+    and for each participant. A participant sees every pair before any pair is repeated. For each
     pair, the numbers of searches with either system on side 1 differ by at most 1, too.
     """
     pairs = ordered_pairs(systems)
@@ -178,7 +181,7 @@ def draw_sides(
 
 
 def ordered_pairs(systems: Sequence[int]) -> list[Systems]:
-    """All pairs of systems; each system comes first in half of its pairs, or nearly so."""
+    """All pairs of systems; each system is first in about half of its pairs."""
     return [
         (systems[low], systems[high]) if (low + high) % 2 else (systems[high], systems[low])
         for low, high in combinations(range(len(systems)), 2)

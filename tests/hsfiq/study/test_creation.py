@@ -288,5 +288,5 @@ def test_a_deletion_is_confirmed_by_the_name(
     monkeypatch.setattr("sys.stdin", io.StringIO("second\n"))
     refused = hsfiq("study", "delete", "first", "--database", database_url)
     assert refused.code == 2
-    assert "not confirmed, nothing was deleted" in refused.err
+    assert "not confirmed; nothing was deleted" in refused.err
     assert row_counts(database) == before

@@ -154,7 +154,7 @@ def refusal(
             Checks(gold=1),
             ["checks.gold: no query of shirt is left"],
         ),
-        ({"length": 8}, {"k": 4}, Checks(gold=1), ["checks.gold: there are too few other images"]),
+        ({"length": 8}, {"k": 4}, Checks(gold=1), ["checks.gold: too few other images"]),
     ],
 )
 def test_too_few_systems_images_or_queries(

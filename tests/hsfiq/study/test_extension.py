@@ -156,13 +156,13 @@ def test_what_cannot_be_extended(database: Database) -> None:
     with database.writing() as session:
         study = session.get_one(Study, study_id)
         study.design = study.design | {"queries": study.design["queries"] | {"dataset": "pairs"}}
-    with pytest.raises(Refused, match="2 or more participants judge each of its queries already"):
+    with pytest.raises(Refused, match="each query already has 2 or more judges"):
         extended(database, study_id, MoreAnnotators(2))
-    with pytest.raises(Refused, match="no query matches its"):
+    with pytest.raises(Refused, match="all queries that match"):
         extended(database, study_id, NewQueries())
     with database.writing() as session:
         session.get_one(Study, study_id).origin = "imported"
-    with pytest.raises(Refused, match="cannot take more"):
+    with pytest.raises(Refused, match="cannot accept more"):
         extended(database, study_id, MoreAnnotators(3))
     with database.reading() as session:
         assert session.scalars(select(Extension)).all() == []
@@ -242,13 +242,15 @@ def test_a_file_names_the_new_queries(database: Database, tmp_path: Path) -> Non
         extended(database, study_id, NewQueries(file=file))
     assert [line.removeprefix(f"{file}: ").partition(";")[0] for line in raised.value.lines] == [
         "line 2: 'shirt.val.4' is listed twice",
-        "line 3: the study asks about 'shirt.val.0' already",
+        "line 3: 'shirt.val.0' is already in the study",
         "line 4: no query 'hat.val.0' matches the study's [queries]",
     ]
     file.write_text("\n", encoding="utf-8")
     with pytest.raises(UnreadableInput, match="lists no query"):
         extended(database, study_id, NewQueries(file=file))
-    with pytest.raises(UnreadableInput, match="--sample: asks for 2 new queries of 1"):
+    with pytest.raises(
+        UnreadableInput, match="--sample: 2 new queries requested, but only 1 exist"
+    ):
         extended(database, study_id, NewQueries(sample=2))
 
 
@@ -330,12 +332,12 @@ def test_a_dry_run_stores_nothing(database: Database, database_url: str) -> None
 def test_what_the_command_refuses_is_one_line(database: Database, database_url: str) -> None:
     small_study(database)
     for words, message in (
-        ("", "study extend: needs one thing to add; give one of --annotators"),
-        ("--annotators 2 --all-queries", "adds one thing at a time"),
+        ("", "study extend: nothing to add was named; give one of --annotators"),
+        ("--annotators 2 --all-queries", "cannot combine these options"),
         ("--annotators 2 --pay-per-hour 9", "--pay-per-hour: needs --dry-run"),
-        ("--annotators 1", "study small: 1 or more participants judge each"),
-        ("--all-queries", "study small: no query matches its [queries]"),
-        ("--query-ids nowhere.txt", "study small: no query matches its [queries]"),
+        ("--annotators 1", "study small: each query already has 1 or more judges"),
+        ("--all-queries", "study small: all queries that match [queries]"),
+        ("--query-ids nowhere.txt", "study small: all queries that match [queries]"),
     ):
         printed = run(database_url, *words.split())
         assert (printed.code, printed.out) == (2, "")

@@ -69,7 +69,7 @@ def test_systems_of_other_datasets_are_not_used(database: Database) -> None:
         ({"systems": ("alpha", "omega")}, "queries.systems: no system is called 'omega'; there"),
         ({"categories": ("shirt", "hat")}, "queries.categories: no triplet of the dataset has 'h"),
         ({"splits": ("val", "dev")}, "queries.splits: no triplet of the dataset has 'dev'; there"),
-        ({"sample": 9}, "queries.sample: asks for 9 queries of 8"),
+        ({"sample": 9}, "queries.sample: 9 queries requested, but only 8 exist"),
     ],
 )
 def test_impossible_choices_are_named(
