@@ -28,7 +28,7 @@ from hsfiq.text import count_text
 def empty_columns_of(
     folder: Path, present: Collection[str], kind: ReleaseKind
 ) -> dict[str, list[str]]:
-    """By table, of the tables that are present, where there are any."""
+    """Columns by table, of the present tables with such columns."""
     names = {
         name: empty_columns(folder / f"{name}.parquet", table)
         for name, table in kind.all_tables().items()
@@ -38,7 +38,7 @@ def empty_columns_of(
 
 
 def empty_columns(file: Path, table: Table) -> list[str]:
-    """Those that may be null and are null in every row, from the statistics of the Parquet file."""
+    """The nullable columns that are null in every row, from the statistics of the Parquet file."""
     metadata = pq.read_metadata(file)
     with_values: set[str] = set()
     for group in range(metadata.num_row_groups):
@@ -57,13 +57,13 @@ def empty_columns(file: Path, table: Table) -> list[str]:
 # What the manifest says of a release besides its tables, for the card and for croissant.json.
 
 NO_LICENCE = (
-    "no license set: others may not reuse this release; "
-    "name one with [release] in study.toml, or with --about"
+    "no license set: others may not reuse this release; set one under [release] in study.toml, or "
+    "with --about"
 )
 
 
 def publication_facts(publication: Publication) -> dict[str, Any]:
-    """As the manifest has them; what was not stated is null."""
+    """The manifest's entries; unstated entries are null."""
     return {
         name: (list(value) if isinstance(value, tuple) else value) or None
         for name, value in asdict(publication).items()
@@ -72,14 +72,14 @@ def publication_facts(publication: Publication) -> dict[str, Any]:
 
 
 def title_of(manifest: Mapping[str, Any]) -> str:
-    """What the owner calls the release, or else its id, with its version."""
+    """The owner's name for the release, or else its id, with its version."""
     return f"{manifest['publication'].get('name') or manifest['name']} {manifest['version']}"
 
 
 def study_facts(study: Study) -> dict[str, Any]:
-    """How the study asked, of a study that was drawn here; nothing of an imported one.
+    """The design of a study that was drawn here; empty for an imported study.
 
-    Of a study that was a release, what that release said.
+    For a study imported from a release, the design that the release states.
     """
     if (earlier := earlier_of(study)).source:
         return dict(earlier.facts)
@@ -118,7 +118,7 @@ SIZES = {
 
 
 def front_matter(manifest: Mapping[str, Any], tables: Iterable[str], kind: ReleaseKind) -> str:
-    """The YAML; each of `tables` becomes a configuration, and each layout of parts one, too."""
+    """The YAML; each of `tables` and each layout with parts becomes a configuration."""
     values: dict[str, Any] = {"pretty_name": title_of(manifest)}
     licence = manifest["publication"]["licence"]
     if licence and ADDRESS.fullmatch(licence):
@@ -155,7 +155,7 @@ def image_features() -> list[dict[str, Any]]:
 
 
 def part_configs(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A configuration for each table that is also there in parts, with a split for each part."""
+    """A configuration for each table that also exists in parts, with a split for each part."""
     return [
         {
             "config_name": f"{table}-by-part",
@@ -179,7 +179,7 @@ def trl_part(path: str) -> str:
 
 
 def languages_of(manifest: Mapping[str, Any]) -> list[str]:
-    """Of the queries' texts, where they are known, else of the study's pages."""
+    """The languages of the queries' texts, where known, else of the study's pages."""
     datasets = manifest["datasets"]
     if datasets and ENGLISH.issuperset(datasets):
         return ["en"]
@@ -187,7 +187,7 @@ def languages_of(manifest: Mapping[str, Any]) -> list[str]:
 
 
 def size_category(n: int) -> str:
-    """The hub's category of so many questions.
+    """The hub's size category for a number of questions.
 
     >>> size_category(3050), size_category(20_000_000)
     ('1K<n<10K', 'n>10M')
@@ -211,7 +211,7 @@ def yaml_lines(values: Mapping[str, Any]) -> Iterable[str]:
 
 
 def scalar(value: str | bool) -> str:
-    """JSON's quoted text is YAML's; plain names stay plain."""
+    """A text quoted as in JSON, which YAML accepts; plain names are not quoted."""
     if isinstance(value, bool):
         return "true" if value else "false"
     is_plain = value[:1].isalpha() and all(c.isalnum() or c in " -_./<" for c in value)
@@ -233,11 +233,11 @@ Retrieval},
 }"""
 
 RECRUITED = {
-    "open": "Anybody with the link could take part.",
-    "invitation": "They were invited.",
-    "prolific": "They were recruited on Prolific.",
-    "mturk": "They were recruited on Mechanical Turk.",
-    "panel": "They were recruited on {panel}.",
+    "open": "Participation was open to anybody with the link.",
+    "invitation": "Participants were invited.",
+    "prolific": "Participants were recruited on Prolific.",
+    "mturk": "Participants were recruited on Mechanical Turk.",
+    "panel": "Participants were recruited on {panel}.",
 }
 
 
@@ -250,15 +250,16 @@ def licence_section(manifest: Mapping[str, Any]) -> str:
         )
     elif is_published_file(manifest):
         text = (
-            "**No license is stated.** The answers were imported from a published file, which "
-            "names none; ask its authors before you use them for more than the law allows."
+            "**No license is stated.** The answers were imported from a published file without a "
+            "license; ask its authors for permission before you reuse the answers."
         )
     else:
         text = "**No license is set**: others may not reuse this release without asking its owner."
     contact = f" Contact: {publication['contact']}." if publication["contact"] else ""
     place = f" Published at <{publication['url']}>." if publication["url"] else ""
     images = (
-        " The images are not in the release and have their own licenses; image ids are those of "
+        " The release does not contain the images, which have their own licenses; image ids are "
+        "those of "
         f"{' and '.join(manifest['datasets'])}."
     )
     if "images" in manifest:
@@ -269,12 +270,12 @@ def licence_section(manifest: Mapping[str, Any]) -> str:
 def citation_section(manifest: Mapping[str, Any]) -> str:
     entry = citation_of(manifest)
     if entry is None:
-        return "## Citation\n\nThe owner of the study has named no authors and no citation.\n\n"
+        return "## Citation\n\nThe study's owner has provided neither authors nor a citation.\n\n"
     return f"## Citation\n\n```bibtex\n{entry.strip()}\n```\n\n"
 
 
 def citation_of(manifest: Mapping[str, Any]) -> str | None:
-    """BibTeX: the owner's, or made of the authors, or that of the published file."""
+    """BibTeX: the owner's, or generated from the authors, or that of the published file."""
     publication = manifest["publication"]
     if publication["citation"]:
         return str(publication["citation"])
@@ -295,7 +296,7 @@ def is_published_file(manifest: Mapping[str, Any]) -> bool:
 
 
 def judges_section(manifest: Mapping[str, Any]) -> str:
-    """Who judged, in counts only."""
+    """The counts of participants and answers."""
     counts, design = manifest["counts"], manifest.get("design")
     if manifest["simulated"]:
         judges = f"{count_text(counts['participants'], 'simulated annotator')}, not people"
@@ -308,27 +309,27 @@ def judges_section(manifest: Mapping[str, Any]) -> str:
     mean = counts["questions"] / counts["participants"]
     return (
         f"## Who judged\n\n{judges}, with {mean:,.1f} kept questions each on average.{recruited} "
-        "Participants have pseudonyms; the release has no ids of recruitment platforms.\n\n"
+        "Participants are pseudonymous; the release contains no ids of recruitment platforms.\n\n"
     )
 
 
 def pairs_section(manifest: Mapping[str, Any]) -> str:
-    """How the queries and what was judged of them were chosen, of a study that was drawn here."""
+    """The selection of queries and judged items, for a study that was drawn here."""
     design = manifest.get("design")
     if design is None:
         if not is_published_file(manifest):
             return ""
         return (
-            "## How the pairs were chosen\n\nThe published file does not say; it names no "
-            "systems. Text and order of the sets are as published.\n\n"
+            "## How the pairs were chosen\n\nThe published file names neither the procedure nor "
+            "the systems. Texts and the order of the sets are as published.\n\n"
         )
-    sample = f"{design['sample']:,} drawn at random" if design["sample"] else "all that were chosen"
+    sample = f"{design['sample']:,} drawn at random" if design["sample"] else "all selected queries"
     shown = "best first" if design["image_order"] == "ranked" else "in an order drawn at random"
     return (
         "## How the items were chosen\n\n"
-        f"The queries are of `{design['queries_from']}`, {sample}. Which systems a query is shown "
-        "with, on which side, and to whom, was drawn once, from the seed; "
-        f"images were shown {shown}. Each query was for "
+        f"The queries are from `{design['queries_from']}`, {sample}. The systems, sides and "
+        f"participants of each query were drawn once, from the seed; images were shown {shown}. "
+        f"Each query was for "
         f"{count_text(design['annotators_per_query'], 'participant')}"
         f"{overlap_text(design)}. Seed {design['seed']}.\n\n"
     )
@@ -338,7 +339,7 @@ def overlap_text(design: Mapping[str, Any]) -> str:
     share = design["overlap_share"]
     if share == 1 or design["annotators_per_query"] == 1:
         return ""
-    return f" (a share of {share:g} of the queries; the others for one)"
+    return f" (a share of {share:g} of the queries; one for each other query)"
 
 
 QUESTIONS = {
@@ -348,16 +349,16 @@ QUESTIONS = {
 
 
 def plan_section(manifest: Mapping[str, Any]) -> str:
-    """What the owner decided before the study opened; empty if nothing was declared."""
+    """The plan that the owner declared before the study opened; empty without a plan."""
     plan = manifest.get("analysis")
     if plan is None:
         return ""
     opened = f" at {plan['opened_at']}" if plan["opened_at"] else ""
     between = f": {' or '.join(f'`{name}`' for name in plan['pair'])}" if plan["pair"] else ""
     margin = (
-        "No margin was declared within which a difference does not matter."
+        "No equivalence margin was declared."
         if plan["margin"] is None
-        else f"A difference of up to {plan['margin']:g} does not matter."
+        else f"Differences of up to {plan['margin']:g} count as equivalent."
     )
     filters = ", ".join(f"`{name}`" for name in plan["exclusions"]) or "none"
     return (
@@ -370,16 +371,16 @@ def plan_section(manifest: Mapping[str, Any]) -> str:
 
 def limits_section(manifest: Mapping[str, Any], kind: ReleaseKind) -> str:
     lines = "".join(f"- {line}\n" for line in (*limits(manifest, kind), *manifest["notes"]))
-    return f"## Limits, and what was not recorded\n\n{lines}\n"
+    return f"## Limits and unrecorded data\n\n{lines}\n"
 
 
 def limits(manifest: Mapping[str, Any], kind: ReleaseKind) -> Iterator[str]:
     if manifest["simulated"]:
-        yield "Simulated answers say nothing about people."
+        yield "Simulated answers are not evidence about people."
     if alike := manifest.get(ALIKE):
         yield alike_text(alike)
     if "sets" in kind.all_tables():
-        yield "People judged the images that a set shows, and not the ranking below them."
+        yield "People judged only the images shown in a set, not the ranks below them."
     tables = kind.all_tables()
     for table, names in manifest["not_recorded"].items():
         by_rule: dict[str | None, list[str]] = {}
@@ -390,22 +391,22 @@ def limits(manifest: Mapping[str, Any], kind: ReleaseKind) -> Iterator[str]:
     steps = manifest["funnel"]["steps"]
     for step in steps:
         if step["dropped"] is None:
-            yield f"The rule `{step['rule']}` was asked for, and what it needs was not recorded."
+            yield f"The rule `{step['rule']}` was requested, but its input data were not recorded."
 
 
 def alike_text(alike: Mapping[str, Any]) -> str:
-    """How many participants have the same answers at the end."""
+    """The numbers of participants with identical answers at the end."""
     names = ", ".join(f"`{name}`" for name in alike["fields"])
     return (
-        f"By their answers to {names} in `{alike['table']}`, the smallest group of participants "
-        f"that nothing tells apart has {alike['k']:,} of {alike['participants']:,} (k = "
-        f"{alike['k']}); {alike['unique']:,} {'is' if alike['unique'] == 1 else 'are'} alone in "
-        "theirs. Anybody who knows these facts about a person could find their answers."
+        f"By their answers to {names} in `{alike['table']}`, the smallest group of "
+        f"indistinguishable participants has {alike['k']:,} of {alike['participants']:,} (k = "
+        f"{alike['k']}); {alike['unique']:,} {'is' if alike['unique'] == 1 else 'are'} unique. "
+        f"Anybody who knows these facts about a person could find the person's answers."
     )
 
 
 def table_1_section(manifest: Mapping[str, Any]) -> str:
-    """The papers' Table 1, as far as the published file allows."""
+    """The papers' Table 1, as far as the published file contains its data."""
     if not is_published_file(manifest) or manifest["kind"] not in ("hs", "hp"):
         return ""
     funnel = manifest["funnel"]
@@ -417,7 +418,7 @@ def table_1_section(manifest: Mapping[str, Any]) -> str:
     in_all = (
         ""
         if funnel["assigned"] == PAPERS_QUESTIONS
-        else f" The imported file has {funnel['assigned']:,} of the papers' questions."
+        else f" The imported file contains {funnel['assigned']:,} of the papers' questions."
     )
     return (
         "## The papers' Table 1\n\n| | papers | this release |\n|---|---|---|\n"
@@ -435,12 +436,12 @@ def table_1_section(manifest: Mapping[str, Any]) -> str:
 
 
 def table_section(table: Table) -> str:
-    """What a row is, and each column with its type, unit, meaning and null rule."""
+    """The meaning of a row, and each column with its type, unit, meaning and null rule."""
     columns = "".join(
         f"| `{column.name}` | {described_type(column)} | {column.meaning} | {column.null or ''} |\n"
         for column in table
     )
-    present = f" There if {table.present}." if table.present else ""
+    present = f" Present if {table.present}." if table.present else ""
     return (
         f"### {table.name}\n\n{capitalised(table.meaning)}.{present}\n\n"
         f"| column | type | meaning | null if |\n|---|---|---|---|\n{columns}"
@@ -460,10 +461,10 @@ def capitalised(text: str) -> str:
 
 
 def instrument_of(study: Study) -> dict[str, Any]:
-    """The manifest's entries; texts that the owner has not worded are the app's in each language.
+    """The manifest's entries; texts not written by the owner are the app's in each language.
 
-    Without the owner's anchors they are null, and so are the instrument and the languages of an
-    imported study.
+    Without the owner's anchors, the anchors are null; the instrument and the languages of an
+    imported study are null, too.
     """
     config = config_of(study)
     wording = config.wording
@@ -510,12 +511,12 @@ SPLIT_RULES = {
     "triplet": "Test questions are about a held-out triplet, in either order of its captions.",
     "participant": "Test questions were answered by a held-out participant.",
     "both": "Test questions are about a held-out triplet and were answered by a held-out "
-    "participant, train questions neither; the others are unused, so that nothing leaks.",
+    "participant, train questions are neither; other questions are unused to prevent leakage.",
 }
 
 
 def card(manifest: Mapping[str, Any], schemas: Mapping[str, pa.Schema], kind: ReleaseKind) -> str:
-    """Return the card as Markdown; its front matter tells `datasets` where the tables are."""
+    """Return the card as Markdown; its front matter lists the tables for `datasets`."""
     counts, funnel = manifest["counts"], manifest["funnel"]
     # `datasets` cannot load a table without rows.
     loadable = [table for table in schemas if manifest["rows"].get(table, 1)]
@@ -547,13 +548,13 @@ def card(manifest: Mapping[str, Any], schemas: Mapping[str, pa.Schema], kind: Re
         f"{licence_section(manifest)}{citation_section(manifest)}"
         f"{instrument_section(manifest)}{judges_section(manifest)}"
         f"{chosen}{plan_section(manifest)}"
-        f"## What was dropped\n\n| rule | dropped | left |\n|---|---|---|\n"
+        f"## Dropped questions\n\n| rule | dropped | left |\n|---|---|---|\n"
         f"| (assigned) | | {funnel['assigned']:,} |\n{steps}\n{table_1_section(manifest)}"
         f"{limits_section(manifest, kind)}"
         f"{split_section(manifest['split']) if 'split' in manifest else ''}"
         f"## Tables\n\nEach as `.parquet` and `.jsonl`{without_lines}.\n\n{tables}\n"
-        f"Made by {manifest['tool']['name']} {manifest['tool']['version']}; "
-        "`manifest.json` holds the digest of every file.\n"
+        f"Generated by {manifest['tool']['name']} {manifest['tool']['version']}; `manifest.json` "
+        f"holds the digest of every file.\n"
     )
 
 
@@ -567,14 +568,14 @@ def choice_section(chosen_by: Mapping[str, Any]) -> str:
     how = (
         "at random"
         if chosen_by["strategy"] == "random"
-        else "by how much their answers would tell a scorer that was uncertain about them "
+        else "by the expected information of their answers for a scorer "
         f"({chosen_by['uncertainty']}), so they are **not a random sample**: how often metrics "
         "agree with these answers is not how often they agree in general"
     )
     scorers = "".join(f"- scorer `{digest}`\n" for digest in chosen_by.get("scorers", ()))
     return (
-        "## How the pairs were chosen\n\nFrom the pairs that no study had used, equally many of "
-        f"each category and of each two systems, {how}. Seed {chosen_by['seed']}.\n\n"
+        f"## How the pairs were chosen\n\nPairs not used in a study before, equally many of each "
+        f"category and of each two systems, {how}. Seed {chosen_by['seed']}.\n\n"
         + (f"{scorers}\n" if scorers else "")
     )
 

@@ -1,11 +1,11 @@
 """The files of a release: the same database state and options give the same bytes.
 
-So no file contains the time of the export or a path on this machine. Rows are in the study's
+Therefore no file contains the time of the export or a path on this machine. Rows are in the study's
 order.
 
-The questions are read some participants at a time, and their rows are written as they come. In
-memory stay the funnel's counts, what the questions are about (queries, pairs, retrieved sets) and
-the forms with the places of their answers; with a split, the ids of triplets and participants.
+Questions are read in batches of participants, and rows are written immediately. Only the funnel's
+counts, the items (queries, pairs, retrieved sets) and the forms with the places of their answers
+stay in memory; with a split, also the ids of triplets and participants.
 """
 
 from __future__ import annotations
@@ -119,8 +119,8 @@ class Release:
 
     `content_sha256` digests the data, the filters and the split's options, independent of the
     versions of the release and of hsfiq. `split` is the split as the manifest describes it. `notes`
-    say what the release lacks, and why. `warnings` are for the owner alone. `answers` says which
-    answers the release has.
+    list the omissions of the release with reasons. `warnings` are only for the owner. `answers`
+    lists the answers in the release.
     """
 
     name: str
@@ -143,7 +143,7 @@ class ReleaseInMemory(Release):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What is exported: a study's answers, as one release of them has them.
+    """The input of an export: a study's answers, for one kind of release.
 
     The session reads one consistent state of the database from beginning to end.
     """
@@ -157,7 +157,7 @@ class Source:
 
     @property
     def publication(self) -> Publication:
-        """What the owner says of the release."""
+        """The owner's statements about the release."""
         return self.extras.publication or config_of(self.study).release
 
     @property
@@ -178,7 +178,7 @@ class Source:
         if not sieve.n_assigned:
             own = select(func.count()).select_from(Question).join(Form)
             n = self.session.scalar(own.where(Form.study_id == self.study.id)) or 0
-            what = f"no participant has one of its {count_text(n, 'question')} yet"
+            what = f"none of its {count_text(n, 'question')} is assigned to a participant yet"
             raise NothingToDo(f"nothing to export: {what}", where=f"study {self.study.name}")
         if not sieve.n_kept:
             steps = ", ".join(f"{step.rule} -{step.dropped or 0}" for step in sieve.steps())
@@ -188,7 +188,7 @@ class Source:
             )
 
     def kept(self) -> Iterator[Questions]:
-        """The questions kept, in parts; `NothingToDo` in the end if there is none."""
+        """The questions kept, in parts; `NothingToDo` at the end if there are none."""
         sieve = self.sieve()
         for sifted in self.sifted(sieve):
             yield sifted.kept
@@ -209,14 +209,14 @@ class Source:
         return sieve
 
     def drawn(self) -> DrawnSplit | None:
-        """The split, drawn from the questions kept, for which they are read once more."""
+        """The split, drawn from the questions kept; the questions are read once more."""
         if self.split is None:
             return None
         return draw_split(self.kept(), self.split)
 
 
 def explain(source: Source) -> tuple[Funnel, Mapping[str, Any] | None]:
-    """The funnel and the split of a release that is not written.
+    """The funnel and the split of a release, without writing the release.
 
     Raises:
         NothingToDo: no answered question is kept, or too few to split.
@@ -238,7 +238,7 @@ def build(
     schema_revision: str,
     version: str = FIRST_VERSION,
 ) -> ReleaseInMemory:
-    """Make a release in memory, which is meant for small ones.
+    """Make a small release in memory.
 
     Raises:
         NothingToDo: no answered question is kept, or too few to split.
@@ -285,7 +285,9 @@ def write_files(source: Source, folder: Path, *, schema_revision: str, version: 
     notes = [*earlier.notes, *(note for file in further for note in file.close())]
     notes += written.texts.notes()
     if shown := unblinding_of(session, study):
-        notes.append(f"results by system could be seen before the end, from {shown.shown_at:%F} on")
+        notes.append(
+            f"results by system were visible before the study closed, from {shown.shown_at:%F}"
+        )
     notes += write_layouts(folder, writer.files, source.extras, source.pictures(written.datasets))
     layouts = layout_files(folder, source.extras.layouts)
     in_parts = write_parts(folder, kind.parted_tables(writer.files)) if drawn else {}
@@ -371,7 +373,7 @@ def write_files(source: Source, folder: Path, *, schema_revision: str, version: 
 
 
 class Written:
-    """What the tables of a release have so far, and what of it is still to be written."""
+    """The contents of a release's tables so far, including rows not written yet."""
 
     def __init__(self, source: Source, writer: TableWriter) -> None:
         self.kind, self.writer = source.release_kind, writer
@@ -414,7 +416,7 @@ class Written:
         return sorted({query.dataset for query in self.queries.values()})
 
     def finish(self) -> None:
-        """Write what comes last: the queries, by their keys, and the texts that were struck."""
+        """Write the last tables: the queries, by their keys, and the redacted texts."""
         rows = [
             {name: value for name, value in asdict(query).items() if name != "key"}
             for _, query in sorted(self.queries.items())
@@ -430,6 +432,6 @@ def sha256(data: bytes) -> str:
 
 
 def digests_of(folder: Path, writer: TableWriter) -> dict[str, str]:
-    """The digest of each file that has been written, by name; those of the lines are known."""
+    """The digest of each written file, by name; those of JSON-lines files are already known."""
     known = {files.lines_name: files.lines_sha256 for files in writer.files.values()}
     return {path.name: known.get(path.name) or sha256_of(path) for path in sorted(folder.iterdir())}

@@ -1,4 +1,4 @@
-"""What differs between two releases of one kind, table by table.
+"""The differences between two releases of one kind, by table.
 
 Rows are compared by the key of their table. Those of the first release are kept in a temporary
 SQLite file, so that memory does not grow with the number of answers.
@@ -22,10 +22,10 @@ from hsfiq.releases.folder import ReleaseFolder, open_release, unlike
 from hsfiq.releases.verify import as_json
 
 FIRST = 5
-"""So many rows of each sort are named; all are counted."""
+"""The most rows of each sort that are listed; all are counted."""
 FACTS = ("version", "study", "title", "origin", "filters", "funnel", "counts", "split", "scale",
          "languages", "wording", "analysis", "content_sha256")  # fmt: skip
-"""What is compared of the manifests."""
+"""The compared entries of the manifests."""
 
 Values = tuple[Any, Any]
 """In the first release, and in the second."""
@@ -33,7 +33,7 @@ Values = tuple[Any, Any]
 
 @dataclass(slots=True)
 class TableDiff:
-    """How a table differs. `keys` are the columns that identify a row.
+    """The differences of a table. `keys` are the columns that identify a row.
 
     `changed_columns` counts, for each column, the rows in which it changed. `only_in` is the folder
     of the only release that has the table.
@@ -72,13 +72,13 @@ def diff(before: Path, after: Path) -> ReleaseDiff:
     """Compare two releases.
 
     Raises:
-        UnreadableInput: a folder is no release, they are of different kinds, or a table of either
-            cannot be read.
+        UnreadableInput: a folder is not a release, the releases have different kinds, or a table
+        cannot be read.
     """
     first, second = open_release(before), open_release(after)
     if first.kind is not second.kind:
         what = f"is of kind {second.kind.name}, and {before} of kind {first.kind.name}"
-        raise UnreadableInput(str(after), what, "compare releases of one kind")
+        raise UnreadableInput(str(after), what, "compare releases of the same kind")
     for release in (first, second):
         problems = {**release.broken}
         for name, table in release.tables.items():

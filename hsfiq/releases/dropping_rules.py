@@ -58,10 +58,10 @@ class Rule:
     """A rule with its name in `exclusions` and in the funnel.
 
     Attributes:
-        breaks: for each question whether it breaks the rule; null if it does not.
-        value: for what the rule drops a question that breaks it.
-        is_recorded: for a rule that needs what some studies lack: whether a question has that.
-        is_listed: whether it is in the funnel even if it drops nothing.
+        breaks: for each question whether it breaks the rule; null counts as false.
+        value: the value for which the rule drops a question.
+        is_recorded: for a rule that needs data that some studies lack: whether a question has them.
+        is_listed: whether the rule is in the funnel even if it drops nothing.
     """
 
     name: str
@@ -127,9 +127,9 @@ def rules(kind: str, filters: Filters) -> Iterator[Rule]:
 
 
 def was_reassigned(asked: Asked) -> Array:
-    """Left by its participant, and now in another participant's form.
+    """Not answered by its participant, and reassigned to another participant's form.
 
-    A search with turns that its participant left is kept: what was searched is known.
+    An abandoned search with turns is kept, since its queries are known.
     """
     return pc.and_(asked["reassigned"], pc.invert(asked["is_left_search"]))
 
@@ -219,8 +219,8 @@ class Exclusion:
 class FunnelStep:
     """A rule of the funnel: how many questions it dropped and how many were left.
 
-    `dropped` counts the questions that broke no rule before this one. It is None if what the rule
-    needs was not recorded of any question. `broken_by` counts all that broke the rule.
+    `dropped` counts the questions that broke no earlier rule. It is None if no question has the
+    data that the rule needs. `broken_by` counts all that broke the rule.
     """
 
     rule: str
@@ -231,7 +231,7 @@ class FunnelStep:
 
 @dataclass(frozen=True, slots=True)
 class Funnel:
-    """How many questions were assigned, and what each rule dropped of the rest."""
+    """The number of assigned questions, and the questions dropped by each rule in turn."""
 
     n_assigned: int
     steps: tuple[FunnelStep, ...]
@@ -260,7 +260,7 @@ class Sieve:
     """Keeps or drops questions, and counts them; the parts come in the order of the study.
 
     Raises:
-        UnreadableInput: answers of this kind cannot be filtered so.
+        UnreadableInput: answers of this kind cannot be filtered by these rules.
     """
 
     def __init__(self, kind: str, filters: Filters) -> None:
@@ -272,7 +272,7 @@ class Sieve:
         self.n_assigned = 0
 
     def add_earlier(self, steps: Sequence[Mapping[str, Any]]) -> None:
-        """Count what rules dropped before the study was imported, by the steps of that funnel."""
+        """Count the questions dropped before the study was imported, by the original funnel."""
         known = {count.rule.name: count for count in self.counts}
         new = [step["rule"] for step in steps if step["rule"] not in known]
         known |= {name: Count(Rule(name, nobody, nothing, never)) for name in new}
@@ -316,9 +316,9 @@ class Sieve:
     def note_recorded(
         self, kept: Questions, dropped: Questions, broken: Sequence[Sequence[bool]]
     ) -> None:
-        """Note for which rules a question that reached them has what the rule needs.
+        """Note for which rules a question that reached the rule has the necessary data.
 
-        `broken` says of each rule which of the dropped questions break it.
+        `broken` has, for each rule, the dropped questions that break the rule.
         """
         has_come = [True] * len(dropped)
         for count, of_rule in zip(self.counts, broken, strict=True):
@@ -348,7 +348,7 @@ class Sieve:
 
 
 def nobody(asked: Asked) -> Array:
-    """What a rule drops whose filter is not chosen any more."""
+    """The rows dropped by a rule whose filter is no longer chosen."""
     return pc.is_null(asked["revision"])
 
 

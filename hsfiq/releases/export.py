@@ -51,7 +51,7 @@ _VERSION = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A release in its folder; `written` is false if the folder had the same content already."""
+    """A release in its folder; `written` is false if the folder already had the same content."""
 
     folder: Path
     release: Release
@@ -65,7 +65,7 @@ Make = Callable[[Path, str], Release]
 def write_release(make: Make, folder: Path, version: str, *, force: bool = False) -> Outcome:
     """Write the release; unchanged content writes nothing, only `force` replaces another one.
 
-    Of unchanged content, the outcome has the version that is there.
+    For unchanged content, the outcome has the existing version.
     """
     require_folder(folder)
     with explained_write_errors(folder), temporary_folder_beside(folder) as draft:
@@ -79,7 +79,7 @@ def write_release(make: Make, folder: Path, version: str, *, force: bool = False
 
 
 def require_folder(folder: Path) -> None:
-    """Raise `UnreadableInput` if no release can be in this place."""
+    """Raise `UnreadableInput` if the folder cannot hold a release."""
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise UnreadableInput(str(folder), "exists and is not a folder")
     if Path.cwd().is_relative_to(folder.resolve()):
@@ -94,10 +94,10 @@ def is_replaced(folder: Path, release: Release, *, force: bool) -> bool:
     if content == release.content_sha256:
         return False
     if not force:
-        what = "another release" if content else "something that is not a complete release"
+        what = "another release" if content else "contains something other than a complete release"
         raise UnreadableInput(str(folder), f"holds {what}", "name another folder, or --force")
     if read_manifest(folder) is None:
-        raise UnreadableInput(str(folder), "holds no release, and --force replaces only releases")
+        raise UnreadableInput(str(folder), "holds no release; --force replaces only releases")
     return True
 
 
@@ -126,7 +126,7 @@ def write_next_version(
             raise UnreadableInput(
                 str(folder),
                 "the answers, filters or split have changed since this release",
-                f"name the new release's version, such as --version {next_version(chosen)}",
+                f"give the new release's version, such as --version {next_version(chosen)}",
             )
         return release
 
@@ -247,7 +247,7 @@ def export_releases(
     version = None if version is None else full_version(version)
     sources = sources_of(session, study, kinds, filters, split, extras)
     if folder is not None and len(sources) > 1:
-        raise ValueError("one folder for several releases")
+        raise ValueError("--release needs a single kind")
     outcomes = []
     for source in sources:
         if folder is None:
@@ -270,7 +270,7 @@ def sources_of(
     split: Split | None = None,
     extras: Extras | None = None,
 ) -> list[Source]:
-    """What is exported as each kind of release.
+    """The input of the export for each kind of release.
 
     Raises:
         UnreadableInput: the study has no such kind, or the kind cannot have the extras.
@@ -290,9 +290,9 @@ EVERY_FILTER = Filters(
 
 
 def preview(source: Source, release: Release, folder: Path) -> dict[str, Any]:
-    """What each filter would drop, and who could be recognized in a release that was written.
+    """What each filter would drop, and the recognizable participants of a written release.
 
-    Filters that are chosen have their own parameters.
+    Chosen filters keep their own parameters.
     """
     chosen = {name: value for name, value in asdict(source.filters).items() if is_given(value)}
     every = replace(EVERY_FILTER, **chosen)
@@ -318,7 +318,7 @@ def make(source: Source, draft: Path, version: str) -> Release:
 
 @contextmanager
 def without_cycle_search() -> Iterator[None]:
-    """Rows have no reference cycles, and Python's search for them takes a fifth of the time."""
+    """Disable garbage collection: the rows have no cycles, and it takes a fifth of the time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -337,9 +337,9 @@ ROWS_AT_ONCE = 5_000
 class Recorder:
     """Records releases, each as soon as it is in its folder; called by `export_releases`.
 
-    The audit log has `actor` as the one who exported them.
-    `unrecorded` has the names of the releases that were not recorded, `reason` why; `forgotten` the
-    participants whose data were deleted while a release with their answers was written.
+    The audit log has `actor` as the one who exported them. `unrecorded` has the names of the
+    unrecorded releases, `reason` the reason, and `forgotten` the participants whose data were
+    deleted while a release with their answers was written.
     """
 
     database: Database
@@ -472,7 +472,7 @@ def new_record(
 
 
 def options_of(source: Source) -> dict[str, Any]:
-    """What was asked for besides filters."""
+    """The requested options besides filters."""
     split = asdict(source.split) if source.split else None
     return {
         name: value for name, value in ({"split": split} | asdict(source.extras)).items() if value

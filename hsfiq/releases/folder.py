@@ -34,7 +34,7 @@ from hsfiq.text import first_few
 MANIFEST = "manifest.json"
 MADE_OF_THE_MANIFEST = ("README.md", "croissant.json")
 ANALYSIS = "analysis"
-"""The plan that the study declared before it opened; absent if it declared none."""
+"""The analysis plan declared before the study opened; absent without a plan."""
 SPLIT_OPTIONS = ("by", "seed", "test_share")
 LONGEST_KEY = 250
 NAME_A_RELEASE = "name the folder of a release, made by hsfiq export"
@@ -45,10 +45,10 @@ OUR_KEYS = {**RELEASE_KEYS, "content_sha256": str}
 
 
 def manifest_of(folder: Path, keys: Mapping[str, type] = OUR_KEYS) -> dict[str, Any]:
-    """Read the manifest of a folder that is to be a release, which has these keys at least.
+    """Read the manifest of a release folder, which must have at least these keys.
 
     Raises:
-        UnreadableInput: the folder is none, or its manifest cannot be read or lacks a key.
+        UnreadableInput: the folder is not a release, or its manifest cannot be read or lacks a key.
     """
     path = folder / MANIFEST
     if folder.is_file():
@@ -56,7 +56,7 @@ def manifest_of(folder: Path, keys: Mapping[str, type] = OUR_KEYS) -> dict[str, 
     if not folder.is_dir():
         raise UnreadableInput(folder, "there is no such folder", NAME_A_RELEASE)
     if not path.exists() and (inside := releases_in(folder)):
-        what = f"is no release; it has {len(inside)}: {first_few(inside)}"
+        what = f"is not a release, but contains {len(inside)}: {first_few(inside)}"
         raise UnreadableInput(folder, what, f"name one of them, such as {folder / inside[0]}")
     if not path.is_file():
         what = "is not a regular file" if path.exists() else "there is no such file"
@@ -66,13 +66,13 @@ def manifest_of(folder: Path, keys: Mapping[str, type] = OUR_KEYS) -> dict[str, 
         raise UnreadableInput(path, "is not a JSON object", NAME_A_RELEASE)
     for key, kind in keys.items():
         if not isinstance(manifest.get(key), kind):
-            what = f'key "{key}" is missing or no {kind.__name__}'
+            what = f'key "{key}" is missing or not of type {kind.__name__}'
             raise UnreadableInput(path, what, NAME_A_RELEASE)
     return manifest
 
 
 def read_manifest(folder: Path) -> dict[str, Any] | None:
-    """Read the manifest of a folder; None if the folder is not a release of ours.
+    """Read the manifest of a folder; None if the folder is not an hsfiq release.
 
     Other programs also write files named manifest.json.
     """
@@ -83,11 +83,11 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
 
 
 def require_manifest(folder: Path) -> dict[str, Any]:
-    """Read the manifest of a folder that is to be a release; anybody may have made it.
+    """Read the manifest of an untrusted release folder.
 
     Raises:
-        UnreadableInput: the folder is none, or its manifest is a link or has other values than
-            ours.
+        UnreadableInput: the folder is not a release, or its manifest is a link or has invalid
+        values.
     """
     path = folder / MANIFEST
     if path.is_symlink():
@@ -121,8 +121,8 @@ def has_packed_images(folder: Path) -> bool:
 def content_digest(manifest: Mapping[str, Any], digests: Mapping[str, str]) -> str:
     """Digest the options of an export and its text files, whose digests are given by name.
 
-    Parquet files differ between versions of pyarrow, so of them only the packed images count, by
-    the digest that the manifest has of them.
+    Parquet files differ between versions of pyarrow, so the only Parquet data in the digest are the
+    packed images, by their digest in the manifest.
 
     Raises:
         KeyError, TypeError, ValueError: the manifest lacks an option or has an invalid one.
@@ -145,7 +145,7 @@ def filters_in(manifest: Mapping[str, Any]) -> list[str]:
 
 
 def options_of(manifest: Mapping[str, Any]) -> Iterator[Any]:
-    """The filters, and what else was asked for or stated."""
+    """The filters, other requested options and statements."""
     yield filters_in(manifest)
     if split := manifest.get("split"):
         yield {name: split[name] for name in SPLIT_OPTIONS}
@@ -186,7 +186,7 @@ def require_listed_digests(folder: Path, manifest: Mapping[str, Any]) -> None:
 # ------------------------------------------------------------------------------------------- shape
 
 Shape = Callable[[Place], object]
-"""Raises `UnreadableInput`, with the place, for a value that consumers of manifests cannot use."""
+"""Raises `UnreadableInput`, with the place, for a value that readers of manifests cannot use."""
 
 MOST_OF_COUNT = 2**53
 
@@ -249,7 +249,7 @@ def distinct_files(place: Place) -> None:
     for member in place.members():
         inside(member)
         if member.value in names:
-            raise member.wrong(f"{found(member.value)} is there twice")
+            raise member.wrong(f"{found(member.value)} occurs twice")
         names.add(member.value)
 
 
@@ -261,7 +261,7 @@ def files(place: Place) -> None:
 
 
 def as_it_is(place: Place) -> None:
-    """A text, a number, true, false or null, or lists and objects of such that can be stored."""
+    """A text, a number, true, false or null, or lists and objects of such values."""
     value = place.value
     if isinstance(value, dict):
         by_name(as_it_is)(place)
@@ -300,10 +300,10 @@ def declared_plan(place: Place) -> None:
 
 
 def plan_in(manifest: Mapping[str, Any], folder: Path) -> dict[str, Any] | None:
-    """The analysis plan of a release that anybody may have made; None if it declares none.
+    """The analysis plan of an untrusted release; None if the release declares none.
 
     Raises:
-        UnreadableInput: it has another type or value than ours.
+        UnreadableInput: the plan has an unexpected type or value.
     """
     plan = manifest.get(ANALYSIS)
     if plan is not None:
@@ -401,7 +401,7 @@ SHAPE = record(
 
 
 def require_shape(manifest: Mapping[str, Any], path: Path) -> None:
-    """Raise `UnreadableInput` for the first value that has another type than ours.
+    """Raise `UnreadableInput` for the first value of an unexpected type.
 
     Keys may be missing: releases of older versions lack some.
     """
@@ -481,8 +481,8 @@ def read_queries(release: Path) -> dict[str, ReleasedQuery]:
 def read_sets(release: Path) -> list[ReleasedSet]:
     """Read the retrieved sets of a release, for a scorer; `NothingToDo` if it has none.
 
-    Those of a release of searches are the lists of its turns: see `read_lists`.
-    `UnreadableInput` if a query has no reference or no text: scorers need both.
+    In a release of searches, the lists of turns are the sets: see `read_lists`. `UnreadableInput`
+    if a query has no reference or no text: scorers need both.
     """
     if is_of_searches(release):
         return read_lists(release)
@@ -492,7 +492,7 @@ def read_sets(release: Path) -> list[ReleasedSet]:
     for row in read_rows(path, ("set_id", "query_id", "image_ids")):
         query = queries.get(row["query_id"])
         if query is None:
-            what = f"set {row['set_id']} is of query {row['query_id']}, which {QUERIES} lacks"
+            what = f"set {row['set_id']} has query {row['query_id']}, which is not in {QUERIES}"
             raise UnreadableInput(str(path), what, EXPORT_AGAIN)
         reference = query.reference
         if reference is None or not query.text:
@@ -518,12 +518,12 @@ def is_of_searches(release: Path) -> bool:
 def read_lists(release: Path) -> list[ReleasedSet]:
     """Read the lists of searches, each with the reference and the text of its turn.
 
-    The id of a list is that of its search and the turn's number. A turn without a list is left
-    out, and so is one whose text the study's owner has struck, or is about a participant's own
-    picture, which the release does not have.
+    The id of a list consists of its search's id and the turn's number. Turns without a list, with a
+    redacted text, or with a participant's own picture, which the release does not contain, are left
+    out.
     """
     if (release / VOTES).is_file():
-        what = "is the release of an arena, which has two lists a turn"
+        what = "is a release of an arena, which has two lists per turn"
         raise UnreadableInput(str(release), what, "score a release of searches or of sets")
     columns = ("question_id", "turn", "query_id", "reference_id", "text", "image_ids")
     lists = [
@@ -626,7 +626,7 @@ def read_table(
 
 
 FEW_ROWS = 1000
-"""To divide the columns of so few rows among threads takes longer than to read them."""
+"""Below this number of rows, reading with several threads takes longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -654,7 +654,8 @@ class Batch:
 class ReleaseFolder:
     """A release on disk: its manifest, its kind, and the tables whose Parquet files are readable.
 
-    `broken` says why each other Parquet file cannot be read, including files of parts and layouts.
+    `broken` has the reason why each other Parquet file cannot be read, including files of parts and
+    layouts.
     """
 
     path: Path
@@ -679,7 +680,7 @@ class ReleaseFolder:
             return int(file.metadata.num_rows)
 
     def batches(self, table: str, *columns: str) -> Iterator[Batch]:
-        """The table's rows, of these columns or of all; what the file lacks is left out."""
+        """The table's rows, of these columns or of all; columns missing in the file are omitted."""
         start = 1
         with pq.ParquetFile(self.path / f"{table}.parquet") as file:
             chosen = [name for name in columns if name in file.schema_arrow.names]
@@ -693,18 +694,18 @@ class ReleaseFolder:
 
 
 def open_release(path: Path) -> ReleaseFolder:
-    """Open a release folder, whatever state its tables are in; anybody may have made it.
+    """Open an untrusted release folder, even if its tables are damaged.
 
     Raises:
-        UnreadableInput: the folder has no manifest of ours, the kind is not known, or it has what
-            a release never has, such as links or names of files outside the folder.
+        UnreadableInput: the folder has no valid manifest, the kind is unknown, or the folder
+        contains forbidden things, such as links or names of files outside the folder.
     """
     manifest = require_manifest(path)
     untrusted.require_regular_files(path)
     kind = RELEASE_KINDS.get(manifest["kind"])
     if kind is None:
         known = ", ".join(RELEASE_KINDS)
-        what = f"kind {manifest['kind'][:40]!r} is not known; there are {known}"
+        what = f"kind {manifest['kind'][:40]!r} is unknown; known kinds: {known}"
         raise UnreadableInput(str(path / MANIFEST), what, "use a newer hsfiq")
     files = [file for file in untrusted.files_in(path) if file.suffix == ".parquet"]
     unopened_files = untrusted.unopened(files)
@@ -726,13 +727,13 @@ def open_release(path: Path) -> ReleaseFolder:
 
 
 def require_readable(path: Path) -> None:
-    """Refuse a folder whose tables are not to be read; what is missing is for the reader to say.
+    """Refuse a folder with unsafe tables; the reader reports missing ones.
 
-    Its manifest may be another tool's, and so may be types that hold the same values as ours.
+    Manifests of other tools, and compatible column types, are accepted.
 
     Raises:
-        UnreadableInput: it has other files than regular ones, or a table that cannot be read, takes
-            more memory than its bytes account for, or has a column of another type.
+        UnreadableInput: the folder has a file that is not regular, or a table that cannot be read,
+        needs more memory than its size justifies, or has a column of an incompatible type.
     """
     if not (path / MANIFEST).exists():
         return
@@ -754,14 +755,14 @@ def require_readable(path: Path) -> None:
 
 
 def unlike(schema: pa.Schema, table: Table) -> str | None:
-    """A column whose type cannot hold the values of ours; None if there is none."""
+    """A column of an incompatible type; None if there is none."""
     for field in schema:
         known = field.name in table.names
         if known and not is_like(field.type, table[field.name].arrow_type):
             return f"column {field.name} is {field.type}, and not {table[field.name].type_name}"
         if not known and not is_ours(field.type):
             name = untrusted.shortened(field.name)
-            return f"column {name} is {field.type}, which no column of ours is"
+            return f"column {name} is {field.type}, which no column of a release has"
     return None
 
 

@@ -44,10 +44,10 @@ from hsfiq.text import count_text
 Row = dict[str, Any]
 
 MOST_SIDES = 2
-"""So many sets of a question are shown on sides; more have an order."""
+"""The number of sets shown side by side; more sets have an order."""
 
 UNKNOWN_TIME = datetime(1970, 1, 1, tzinfo=UTC)
-"""Of what releases give no time for, where the database needs one."""
+"""The time of records for which releases have no time."""
 
 
 def rows_of(release: ReleaseFolder, table: str) -> Iterator[Row]:
@@ -71,7 +71,7 @@ class RowsOfQuestions:
         self.waiting = None if group is None else (group[0], list(group[1]))
 
     def of(self, question: str) -> list[Row]:
-        """The question's rows; questions are asked for in their order."""
+        """The question's rows; callers must request questions in order."""
         if self.waiting is None or self.waiting[0] != question:
             return []
         rows = self.waiting[1]
@@ -90,7 +90,7 @@ AS_IN_RELEASE = (
 def response_values(
     release: ReleaseFolder, question_id: int, row: Row, parts: Mapping[str, Sequence[Row]]
 ) -> dict[str, Any]:
-    """The columns of the response to a question, but for its reason and the extra answers.
+    """The columns of the response to a question, except its reason and the extra answers.
 
     `parts` has the question's rows in further tables, by their names.
     """
@@ -122,7 +122,7 @@ def states_as_shown(row: Row) -> tuple[ImageState, ...]:
 
 
 def target_states(row: Row, reference: ImageState | None) -> tuple[ImageState, ...]:
-    """The state of the target, of which releases have only what it adds to the counts."""
+    """The state of the target, which releases contain only in the counts."""
     if row["images_enlarged"] > (reference == "enlarged"):
         return ("enlarged",)
     if row["images_painted"]:
@@ -165,7 +165,7 @@ def chosen_part(question: ExtraQuestion, number: float, value: str | None) -> in
 
 IN_PAIR = 2
 MOST_PAIRS = 500
-"""Of a query, for each question; other queries of the release are stored, too."""
+"""The query columns of each question; queries without questions are stored, too."""
 
 
 class Items:
@@ -197,10 +197,10 @@ class Items:
     # ------------------------------------------------------------------------------------- queries
 
     def _query(self, row: Row) -> Query:
-        """The query, made unless the database has it.
+        """The query, created unless it is in the database.
 
         Raises:
-            UnreadableInput: it has one with this id and another text.
+            UnreadableInput: the database has a query with this id and another text.
         """
         dataset = self._dataset(row["dataset"])
         triplet = self.session.scalars(
@@ -225,8 +225,8 @@ class Items:
         if (query.text, triplet.reference_id, triplet.target_id) != (row["text"], *images):
             raise UnreadableInput(
                 f"query {row['query_id']} of dataset {dataset.name}",
-                "is in the database with another text or other images",
-                "import the release into a database of its own",
+                "is already in the database with another text or other images",
+                "import the release into a new database",
             )
         return query
 
@@ -259,7 +259,8 @@ class Items:
     def _add_pairs(self, release: ReleaseFolder) -> None:
         """Store the pairs by their outside ids; a pair without a question has no sets.
 
-        An outside id is the query's with the number among its pairs, so none may be left out.
+        An outside id is the query's id with the number among its pairs, so the numbers must be
+        contiguous.
         """
         main = release.kind.main
         column = "pair_id" if main == "preferences" else "item_id"
@@ -271,7 +272,7 @@ class Items:
         n_pairs = sum(highest.values()) + len(highest)
         if n_pairs > MOST_PAIRS * release.n_rows(main) + MOST_PAIRS:
             rows = count_text(release.n_rows(main), "row")
-            what = f"numbers {count_text(n_pairs, 'item')}, and has {rows}"
+            what = f"numbers {count_text(n_pairs, 'item')}, but has {rows}"
             raise UnreadableInput(str(release.path / f"{main}.parquet"), what)
         for query, last in highest.items():
             for number in range(last + 1):
@@ -282,7 +283,7 @@ class Items:
     def order_in_pair(
         self, item: str, query: str, sets: Sequence[Row], *, swapped: bool
     ) -> list[int]:
-        """The place in the pair of each set as shown; the first question makes the pair's sets."""
+        """The place of each shown set in the pair; the first question creates the pair's sets."""
         pair = self.pairs[item]
         keys = [self._set(query, row) for row in sets]
         if pair not in self.sets_of_pair:
@@ -364,7 +365,7 @@ def categories(queries: Iterable[str]) -> str:
 # The searches of a release as rows: their turns, with lists and feedback, and how they stopped.
 
 ENDS = {1: ("",), 2: ("_1", "_2")}
-"""How the names of the columns of each list end, that of side 1 first, by the number of lists."""
+"""The suffixes of each list's column names, side 1 first, by the number of lists."""
 
 TYPED = ("text", "asked_at", "pasted", "first_key_seconds", "last_key_seconds")
 OPINIONS = ("satisfaction", "preference", "both_bad")
@@ -372,7 +373,7 @@ TIMES = ("painted_seconds", "active_seconds", "given_at")
 
 
 class SearchRestorer:
-    """Writes what the tables of searches have of a question; questions come in their order."""
+    """Writes the rows of a question in the tables of searches; questions must come in order."""
 
     def __init__(self, session: Session, release: ReleaseFolder, items: Items) -> None:
         self.session, self.items = session, items
@@ -457,7 +458,7 @@ class SearchRestorer:
             }
 
     def feedback(self, key: int, turn: Row) -> dict[str, Any]:
-        """The feedback; the state of the reference is not in a release."""
+        """The feedback; releases do not contain the state of the reference."""
         states = [turn[f"image_states{end}"] for end in self.ends]
         known = tuple(tuple(each) for each in states if each is not None)
         nearest = turn["nearest_place"]
@@ -488,8 +489,8 @@ SOURCE = ("name", "version", "filters", "content_sha256")
 def restored_study(session: Session, release: ReleaseFolder, name: str, k: int) -> tables.Study:
     """A closed study with the release's instrument and texts, and no question yet.
 
-    `k` is the number of images in its sets. Releases say neither how many forms a participant was
-    to have nor how questions were drawn: those settings are the standard ones.
+    `k` is the number of images in its sets. Releases state neither the number of forms per
+    participant nor the drawing of questions: the standard settings are used.
     """
     manifest = release.manifest
     restored = config_of_release(release, name, k)
@@ -549,13 +550,13 @@ def config_of_release(release: ReleaseFolder, name: str, k: int) -> config.Study
 
 
 def plan_in(manifest: Mapping[str, Any]) -> publication.AnalysisPlan:
-    """What the owner declared; a plan without a question if that was nothing."""
+    """The owner's declared plan; without a declaration, a plan without a question."""
     plan = manifest.get(ANALYSIS)
     return publication.AnalysisPlan.of(plan) if plan else publication.AnalysisPlan()
 
 
 def publication_in(manifest: Mapping[str, Any]) -> publication.Publication:
-    """What the owner stated of the release; null is not stated."""
+    """The owner's statements about the release; null if not stated."""
     stated = manifest.get("publication") or {}
     values: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value
@@ -627,7 +628,7 @@ def restore_texts(session: Session, folder: Path, study: tables.Study) -> None:
 
 
 def require_new_name(session: Session, name: str, digest: str) -> bool:
-    """Whether no study has this name; false if it is of the same release.
+    """Whether no study has this name; false if the study is from the same release.
 
     Raises:
         UnreadableInput: a study of something else has it.
@@ -648,7 +649,7 @@ MOST_CHECKS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """The study's name, its questions, and whether it was there already."""
+    """The study's name, its questions, and whether it already existed."""
 
     study: str
     n_questions: int
@@ -659,14 +660,14 @@ def open_valid(folder: Path) -> ReleaseFolder:
     """Open a release that can be imported.
 
     Raises:
-        NothingToDo: the release is not what it says.
-        UnreadableInput: it is no release, or lacks what an import needs.
+        NothingToDo: the release fails verification.
+        UnreadableInput: the folder is not a release, or lacks data that an import needs.
     """
     release = open_release(folder)
     if release.question_kind.is_live and "retrievers" not in release.manifest:
         raise UnreadableInput(
             str(folder / MANIFEST),
-            "does not say what the retrievers were: an older hsfiq has written it",
+            "does not describe the retrievers: an older hsfiq wrote the release",
             "export the study again",
         )
     for problem in config_problems(release):
@@ -682,10 +683,10 @@ def open_valid(folder: Path) -> ReleaseFolder:
 
 
 def config_problems(release: ReleaseFolder) -> Iterator[str]:
-    """What a study of ours could not be: the name, the words, and what the owner stated."""
+    """The invalid values of a study: the name, the texts, and the owner's statements."""
     manifest = release.manifest
     if not config.is_study_name(str(manifest.get("study", ""))):
-        yield "study is no name of a study"
+        yield "study is not a valid name of a study"
     if manifest.get("instrument") not in (None, *get_args(Instrument)):
         yield "instrument is not known"
     scale, wording = manifest.get("scale") or {}, manifest.get("wording") or {}
@@ -709,7 +710,7 @@ def config_problems(release: ReleaseFolder) -> Iterator[str]:
 
 @contextmanager
 def fitting(release: ReleaseFolder) -> Iterator[None]:
-    """Refuse a release whose tables contradict each other where `verify` does not compare them.
+    """Refuse a release with inconsistent tables that `verify` does not compare.
 
     Raises:
         UnreadableInput: a row lacks what another one needs, or the database cannot store a value.
@@ -722,7 +723,7 @@ def fitting(release: ReleaseFolder) -> Iterator[None]:
         reason = str(error.orig or error)
     else:
         return
-    what = f"its tables do not fit together ({shortened(' '.join(reason.split()), 200)})"
+    what = f"its tables are inconsistent ({shortened(' '.join(reason.split()), 200)})"
     raise UnreadableInput(str(release.path), what, "get the release again")
 
 
@@ -754,7 +755,7 @@ def images_in_sets(release: ReleaseFolder) -> int:
 
 
 def published_forms(release: ReleaseFolder) -> dict[str, list[str]]:
-    """All forms of each participant in the published layout, which also has those left empty."""
+    """All forms of each participant in the published layout, including empty forms."""
     if not (release.path / HPFIQ).is_file():
         return {}
     return {name: list(forms) for name, forms in users_in(release)}
@@ -763,8 +764,8 @@ def published_forms(release: ReleaseFolder) -> dict[str, list[str]]:
 class StudyRestorer:
     """Writes participants, forms, questions and responses, a form at a time.
 
-    `people` are the keys of the participants that there are already, by name; `n_forms` is the
-    number of forms that there are.
+    `people` are the keys of the existing participants by name; `n_forms` is the number of existing
+    forms.
     """
 
     def __init__(
@@ -888,7 +889,7 @@ class StudyRestorer:
         return values
 
     def restore_checks(self, form: int, failed: int | None) -> None:
-        """Store sums with so many wrong answers; releases do not say which checks failed."""
+        """Store checks with this number of failures; releases do not state which checks failed."""
         if (failed or 0) > MOST_CHECKS:
             raise ValueError(f"{failed:,} failed checks of a form")
         for place in range(failed or (failed is not None)):

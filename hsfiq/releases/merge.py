@@ -55,7 +55,7 @@ ROWS_AT_ONCE = 5_000
 
 @dataclass(slots=True)
 class Renaming:
-    """The new ids of one release's rows, by the old ones; what is missing keeps its id."""
+    """The new ids of one release's rows by old ids; other ids do not change."""
 
     people: dict[str, str]
     queries: dict[str, str] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class Renaming:
 
 @dataclass(slots=True)
 class Taken:
-    """The ids of the releases that have been renamed so far, with what they stand for."""
+    """The ids renamed so far, with their meaning."""
 
     queries: dict[str, Row] = field(default_factory=dict)
     triplets: dict[str, Row] = field(default_factory=dict)
@@ -131,16 +131,16 @@ class Taken:
         self.queries[wanted] = text
 
     def rename_retriever(self, entry: Mapping[str, Any], renaming: Renaming) -> None:
-        """Systems of one name that differ in what they say of themselves are different ones."""
+        """Systems with the same name and different descriptions are different systems."""
         facts = {name: entry[name] for name in ("version", "corpus")}
         new = unused(entry["system"], "@", lambda id_: self.retrievers.get(id_, facts) != facts)
         renaming.systems[entry["system"]] = new
         self.retrievers[new] = facts
 
     def rename_items(self, release: ReleaseFolder, renaming: Renaming) -> None:
-        """Pairs of the same sets, or searched with the same systems, have the same id.
+        """Pairs with the same sets, or with the same systems for searches, have the same id.
 
-        The others have the next numbers of their query.
+        Other pairs get the next numbers of their query.
         """
         known = {(item.rpartition("/")[0], digest): item for item, digest in self.items.items()}
         for item, digest in items_of(release, renaming.systems):
@@ -155,7 +155,7 @@ class Taken:
 
 
 def unused(id_: str, mark: str, is_other: Any) -> str:
-    """The id itself, or with a mark and the first number from 2 that stands for nothing else."""
+    """The id itself, or the id with a mark and the first free number from 2."""
     number, new = 1, id_
     while is_other(new):
         number += 1
@@ -172,7 +172,7 @@ def unused_item(query: str, number: int, taken: Mapping[str, str]) -> str:
 def items_of(release: ReleaseFolder, systems: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """The item of each question, with a digest of its sets in an order of their own.
 
-    Of searches, that of their systems with these new names, in the order of the sides.
+    For searches, a digest of the systems with their new names, in the order of the sides.
     """
     sets = RowsOfQuestions(rows_of(release, "sets"))
     for row in rows_of(release, release.kind.main):
@@ -184,7 +184,7 @@ def items_of(release: ReleaseFolder, systems: Mapping[str, str]) -> Iterator[tup
 
 
 def participants_in(release: ReleaseFolder) -> list[str]:
-    """Those of questions that were kept or dropped, in the order of the tables."""
+    """The participants of kept or dropped questions, in the order of the tables."""
     people: dict[str, None] = {}
     for table in (release.kind.main, "exclusions"):
         for batch in release.batches(table, "participant_id"):
@@ -224,7 +224,7 @@ INSTRUMENT = (
     *("kind", "instrument", "scale", "ties_allowed", "languages", "wording", "searches"),
     *("filters", "simulated", "without"),
 )
-"""What must be the same in all manifests."""
+"""The manifest entries that must be equal."""
 
 
 def merge_releases(
@@ -233,8 +233,9 @@ def merge_releases(
     """Merge releases, and write the release of all their answers to a folder.
 
     Raises:
-        NothingToDo: a release is not what it says.
-        UnreadableInput: a folder is no release, one is there twice, or they do not go together.
+        NothingToDo: a release fails verification.
+        UnreadableInput: a folder is not a release, a release is repeated, or the releases are
+        incompatible.
     """
     releases = [open_valid(folder) for folder in folders]
     require_same_instrument(releases)
@@ -265,22 +266,22 @@ def require_same_instrument(releases: Sequence[ReleaseFolder]) -> None:
         for name in INSTRUMENT:
             value, own = release.manifest.get(name), first.manifest.get(name)
             if value != own:
-                what = f"{name} is {value}, and of {first.path} {own}"
+                what = f"{name} is {value}, but {own} in {first.path}"
                 raise UnreadableInput(where, what, "merge releases of the same instrument")
         if list(rows_of(release, "fields")) != list(rows_of(first, "fields")):
-            what = f"asks other extra questions than {first.path}"
+            what = f"has different extra questions than {first.path}"
             raise UnreadableInput(where, what, "merge releases of the same instrument")
         if images_in_sets(release) != images_in_sets(first):
             what = f"has sets of {images_in_sets(release)} images, and {first.path} of "
             raise UnreadableInput(where, f"{what}{images_in_sets(first)}")
         if digests[release.manifest["content_sha256"]] > 1:
-            raise UnreadableInput(where, "is there twice", "name each release once")
+            raise UnreadableInput(where, "is repeated", "name each release once")
 
 
 def renamed_releases(
     releases: Sequence[ReleaseFolder], place: Path, seed: int
 ) -> tuple[list[ReleaseFolder], dict[int, Any]]:
-    """The releases with ids that do not clash, and the texts of all versions."""
+    """The releases with unique ids, and the texts of all versions."""
     pseudonyms = new_pseudonyms([participants_in(release) for release in releases], seed)
     taken, renamed = Taken(), []
     for number, (release, people) in enumerate(zip(releases, pseudonyms, strict=True)):
@@ -359,7 +360,7 @@ def merged_earlier(releases: Sequence[ReleaseFolder], parts: Sequence[ReleaseFol
 
 
 def common_plan(releases: Sequence[ReleaseFolder]) -> dict[str, Any]:
-    """The plan that all studies declared alike, and when they opened if that was at one time."""
+    """The plan that all studies declared, and their opening time if it is the same."""
     plans = {plan_in(release.manifest) for release in releases}
     opened = {(release.manifest.get(ANALYSIS) or {}).get(OPENED_AT) for release in releases}
     return {
@@ -369,7 +370,7 @@ def common_plan(releases: Sequence[ReleaseFolder]) -> dict[str, Any]:
 
 
 def common_publication(releases: Sequence[ReleaseFolder]) -> Publication:
-    """What all owners stated alike: none can license or sign the answers of another group."""
+    """The statements that all owners share: no group can license or sign another's answers."""
     first, *others = [asdict(publication_in(release.manifest)) for release in releases]
     return Publication(**{
         name: value for name, value in first.items() if all(value == each[name] for each in others)
@@ -377,7 +378,7 @@ def common_publication(releases: Sequence[ReleaseFolder]) -> Publication:
 
 
 def add_step(steps: dict[str, dict[str, Any]], step: Mapping[str, Any]) -> None:
-    """Add the counts of a step; what one of the releases has not recorded counts as none."""
+    """Add the counts of a step; unrecorded counts of a release count as zero."""
     known = steps.setdefault(
         step["rule"], {"rule": step["rule"], "dropped": None, "broken_by": None}
     )

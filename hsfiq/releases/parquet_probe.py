@@ -1,8 +1,8 @@
-"""Whether Parquet files of strangers can be opened: run as a program, in a process of its own.
+"""Checks whether untrusted Parquet files can be opened; run as a program in a separate process.
 
-Some footers make pyarrow abort its process, and it decompresses pages of any size. So this program
-opens the files first, under a limit of memory; its parent sets a limit of time. It imports no
-module of this project.
+Some footers make pyarrow abort its process, and pyarrow decompresses pages of any size. Therefore
+this program opens the files first, under a memory limit; its parent sets a time limit. It imports
+no module of this project.
 
 It reads a JSON list of paths from standard input. As soon as it has examined a file, it prints one
 line of JSON: null, or the reason why the file cannot be read.
@@ -49,7 +49,7 @@ def limit_memory() -> None:
 
 
 def problem_of(path: Path) -> str | None:
-    """What is wrong with a Parquet file; None if it can be opened and its lists can be read."""
+    """The fault of a Parquet file; None if it can be opened and its lists can be read."""
     try:
         with pq.ParquetFile(path) as file:
             chunks, lists = chunks_of(file.metadata), lists_of(file.metadata)

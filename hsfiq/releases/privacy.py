@@ -1,4 +1,4 @@
-"""What participants wrote and who could be recognized: releasing texts, and warnings."""
+"""Participants' texts and the risk of recognition: releasing texts, and warnings."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from hsfiq.text import count_text
 NewRows = list[dict[str, Any]]
 
 ASKED = {"after_each": "after each question", "at_end": "once, at the end"}
-"""When the questions of each list are asked."""
+"""The time at which each list of questions is asked."""
 
 
 def field_rows(questionnaire: Questionnaire) -> dict[str, NewRows]:
-    """The table of what was asked, by its name; none without extra questions."""
+    """The table of extra questions, by its name; none without extra questions."""
     if not questionnaire.after_each and not questionnaire.at_end:
         return {}
     rows = [
@@ -52,8 +52,8 @@ def answer_tables(
 ) -> dict[str, NewRows]:
     """The tables of answers by name, of some of the questions kept, all of each participant.
 
-    `at_end` has the answers to the questions at the end by participant. Those of participants of
-    whom no question is kept are left out.
+    `at_end` has the answers to the questions at the end by participant. Answers of participants
+    without kept questions are left out.
     """
     tables: dict[str, NewRows] = {}
     if questionnaire.after_each:
@@ -92,7 +92,7 @@ MTURK = re.compile(r"(?<!\w)A[A-Z0-9]{9,20}(?!\w)")
 
 
 def personal_data(text: str) -> Iterator[str]:
-    """What the text seems to hold, as in "an e-mail address".
+    """The sorts of personal data that the text seems to contain, such as "an e-mail address".
 
     >>> list(personal_data("write to kim@example.org")), list(personal_data("both are red"))
     (['an e-mail address'], [])
@@ -120,15 +120,15 @@ TABLE = "participant_answers"
 ALIKE = "k_anonymity"
 """Its key in the manifest."""
 LEAST_K = 5
-"""Below it, the export warns."""
+"""The export warns below this size."""
 
 
 @dataclass(frozen=True, slots=True)
 class Uniqueness:
-    """How alike participants are.
+    """The size of the groups of participants with equal answers.
 
     `fields` are the questions whose answers are compared, `k` is the size of the smallest group of
-    `participants` with the same answers, and `unique` counts those who are alone in theirs.
+    `participants` with the same answers, and `unique` counts participants with unique answers.
     """
 
     fields: tuple[str, ...]
@@ -137,21 +137,20 @@ class Uniqueness:
     unique: int
 
     def facts(self) -> dict[str, Any]:
-        """As the manifest has it."""
+        """The manifest's entry."""
         return asdict(self) | {"table": TABLE, "fields": list(self.fields)}
 
     def warnings(self) -> list[str]:
         if self.k >= LEAST_K:
             return []
         few = (
-            f"{self.unique:,} of {self.participants:,} participants are the only ones with their "
-            "answers"
+            f"{self.unique:,} of {self.participants:,} participants have unique answers"
             if self.k == 1
-            else f"as few as {self.k} participants share their answers"
+            else f"the smallest group with the same answers has {self.k} participants"
         )
         warning = (
-            f"participant_answers: {few} (k = {self.k}), so somebody who knows them could "
-            "recognize them; --without participant-answers leaves the table out"
+            f"participant_answers: {few} (k = {self.k}), so acquaintances could recognize them; "
+            f"--without participant-answers leaves the table out"
         )
         return [warning]
 
@@ -183,7 +182,7 @@ PLURALS = {AT_THE_END: "answers at the end"}
 class WrittenTexts:
     """The free texts of a release that is being written, and the answers at the end.
 
-    `left_out_before` counts what the release lacked that the study was imported from.
+    `left_out_before` counts the omissions of the release from which the study was imported.
     """
 
     def __init__(
@@ -223,7 +222,7 @@ class WrittenTexts:
         return {name: with_reason.column(name) for name in REASONS.names}
 
     def look_at_searches(self, kept: Questions) -> None:
-        """Look at what participants typed; `hsfiq study strike` leaves such a text out."""
+        """Search typed texts for personal data; `hsfiq study strike` redacts such a text."""
         if not kept.knows("search"):
             return
         for question in kept:
@@ -232,7 +231,7 @@ class WrittenTexts:
                     self.look_at(turn.text, f"turn {turn.turn} of {question.question_id}")
 
     def answers(self, tables: Mapping[str, Rows]) -> dict[str, Rows]:
-        """The tables of extra answers, without what is left out."""
+        """The tables of extra answers, without omitted texts."""
         released: dict[str, Rows] = {}
         for name, rows in tables.items():
             if name != "participant_answers":
@@ -276,7 +275,7 @@ class WrittenTexts:
                 places.append(where)
 
     def notes(self) -> list[str]:
-        """What was left out, for the release itself."""
+        """The omissions, for the release itself."""
         if not self.left_out.total():
             return []
         counts = " and ".join(
@@ -285,21 +284,21 @@ class WrittenTexts:
         return [f"left out by the owner: {counts}"]
 
     def facts(self) -> dict[str, Any]:
-        """What was left out, and how alike participants are, as the manifest has it."""
+        """The manifest's entries about omissions and groups of equal answers."""
         counts = {what: n for what, n in sorted(self.left_out.items()) if n}
         left_out = {"without": sorted(self.without), "left_out": counts} if self.without else {}
         alike = self.uniqueness()
         return left_out | ({ALIKE: alike.facts()} if alike else {})
 
     def uniqueness(self) -> Uniqueness | None:
-        """How alike the participants are in their answers at the end, if the release has any."""
+        """The groups of participants with equal answers at the end, if the release has any."""
         return uniqueness(self.at_end, self.compared)
 
     def warnings(self) -> list[str]:
-        """What the owner should look at before the release is published; no part of the release."""
+        """Warnings for the owner before publication; not part of the release."""
         named = [
             f"{count_text(n, 'text')} may hold {what} ({', '.join(self.where[what])}"
-            f"{', ...' if n > len(self.where[what]) else ''}); read them, or use --without texts"
+            f"{', ...' if n > len(self.where[what]) else ''}); review them, or use --without texts"
             for what, n in self.suspects.items()
         ]
         if (alike := self.uniqueness()) is not None:

@@ -23,7 +23,7 @@ _REPO = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """What is uploaded: the files of a release by name, with their sizes in bytes."""
+    """The files of a release to upload by name, with their sizes in bytes."""
 
     folder: Path
     repo: str
@@ -40,9 +40,9 @@ def plan_upload(folder: Path, repo: str) -> Upload:
     """Verify a release and list its files.
 
     Raises:
-        UnreadableInput: the folder is no release, has no license, or the repository's name is not
-            like owner/name.
-        NothingToDo: the release is not what it says.
+        UnreadableInput: the folder is not a release, has no license, or the repository's name is
+        not owner/name.
+        NothingToDo: the release fails verification.
     """
     if _REPO.fullmatch(repo) is None:
         raise UnreadableInput("--repo", f"{repo!r} is not like owner/name")
@@ -59,8 +59,8 @@ def plan_upload(folder: Path, repo: str) -> Upload:
     if not licence:
         raise UnreadableInput(
             str(folder / MANIFEST),
-            "names no license: others may not reuse the release",
-            "name it under [release] in study.toml, and export again",
+            "has no license: others may not reuse the release",
+            "set it under [release] in study.toml, and export again",
         )
     names = [*manifest.get("files", {}), MANIFEST]
     files = {name: (folder / name).stat().st_size for name in sorted(names)}
@@ -75,9 +75,9 @@ REFUSALS = (HfHubHTTPError, HFValidationError, ValueError, OSError, RuntimeError
 
 
 def push(upload: Upload, *, private: bool = False) -> str:
-    """Make the repository unless it is there, upload all files as one commit, and return its URL.
+    """Create the repository if needed, upload all files as one commit, and return the URL.
 
-    Other files of the repository stay.
+    Other files of the repository are kept.
 
     Raises:
         UnreadableInput: nobody is logged in, or the hub refuses.

@@ -1,4 +1,4 @@
-"""A study's questions as columns, which need far fewer objects than rows."""
+"""A study's questions as columns, which take far fewer objects than rows."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ Stored = Sequence[Any]
 
 
 class Part:
-    """What was read together: forms, and their questions."""
+    """A batch of forms with their questions."""
 
     def __init__(
         self, reader: QuestionReader, forms: Sequence[FormRow], questions: pa.RecordBatch
@@ -219,8 +219,8 @@ def id_of(form: FormRow, place: int | str) -> str:
 class QuestionColumns(rows.Questions):
     """Some questions of a part.
 
-    `data` has what the database has of each question, with the places of its form in the part and
-    of its pair in `ItemColumns`. The row of a question is made when it is asked for.
+    `data` has the stored values of each question, with the places of its form in the part and of
+    its pair in `ItemColumns`. The row of a question is built on access.
     """
 
     def __init__(self, part: Part, data: pa.RecordBatch) -> None:
@@ -422,7 +422,7 @@ def read_batches(session: Session, study: Study) -> Iterator[QuestionColumns]:
     """Read all assigned questions, by participant, form and place, in parts.
 
     A part has about `QUESTIONS_AT_ONCE` questions, all of each participant. Only one part is in
-    memory; what the questions are about is all the time.
+    memory at a time, but all items are.
     """
     reader = QuestionReader(session, study)
     for together in forms_together(read_forms(session, study)):

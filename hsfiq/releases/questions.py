@@ -1,4 +1,4 @@
-"""What releases read from the database: forms, items, checks, and questions with answers."""
+"""The database queries of releases: forms, items, checks, and questions with answers."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def forms_together(forms: Sequence[FormRow]) -> Iterator[list[FormRow]]:
 # however many answers they have.
 
 ROWS_AT_ONCE = 10_000
-"""How many rows the driver hands over at a time; on PostgreSQL the cursor is on the server."""
+"""The rows that the driver fetches at a time; on PostgreSQL with a server-side cursor."""
 REFERENCE, TARGET = aliased(Image), aliased(Image)
 
 
@@ -318,7 +318,7 @@ TYPES: dict[str, pa.DataType] = {
     "text_version": WHOLE,
     "language": TEXT,
 }
-"""What is stored of a question and its answer, orders and judgements as JSON."""
+"""The stored values of a question and its answer, orders and judgements as JSON."""
 TIME_IN_CSV = pa.timestamp("us")
 """Of UTC, without saying so."""
 
@@ -327,7 +327,7 @@ Expression = ColumnElement[Any]
 
 @dataclass(frozen=True)
 class Written:
-    """How a database writes values as text.
+    """A database's conversion of values to text.
 
     Attributes:
         line: puts values into a format like `%s,%s`; null is empty.
@@ -424,7 +424,7 @@ def in_csv(column: Expression, kind: pa.DataType, written: Written) -> Expressio
 
 
 def time_spent(seconds: Sequence[float | None]) -> float | None:
-    """All revisions count, so that changing an answer does not make it faster."""
+    """The time of all revisions counts, so that changing an answer does not shorten it."""
     known = [each for each in seconds if each is not None]
     return sum(known) if known else None
 

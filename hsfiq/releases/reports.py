@@ -1,4 +1,4 @@
-"""What jobs have made of a study's answers: releases, and reports with links to them."""
+"""The results of a study's jobs: releases, and reports with links to reports."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def forget_old_reports(session: Session, study_id: int) -> None:
 
 
 def share_report(session: Session, actor: Actor, study: Study, key: str = "") -> SharedReport:
-    """A new link to the newest report of a study; its `token` is known only now.
+    """A new link to the newest report of a study; the `token` is available only in this result.
 
-    The same random key gives the same link again.
-    `Refused` if there is no report, or if its systems may not be compared yet.
+    The same random key gives the same link. `Refused` if there is no report, or if its systems must
+    not be compared yet.
     """
     job = newest_report(session, study.id)
     if job is None:
-        raise Refused(f"study {study.name} has no report yet", remedy="compute one first")
+        raise Refused(f"study {study.name} has no report yet", remedy="create one first")
     require_shown(session, study)
     now, token = datetime.now(UTC), token_from(key)
     if token and (known := link_with(session, token)):
@@ -77,12 +77,12 @@ def require_shown(session: Session, study: Study) -> None:
 
 
 def revoke_report(session: Session, actor: Actor, study: Study, number: int) -> None:
-    """Make a link to a report invalid for good."""
+    """Revoke a link to a report permanently."""
     shared = session.get(SharedReport, number, with_for_update=True)
     if shared is None or shared.study_id != study.id:
         raise Refused(f"study {study.name} has no such link")
     if shared.revoked_at is not None:
-        raise Refused(f"link {number} has been revoked already")
+        raise Refused(f"link {number} is already revoked")
     shared.revoked_at = datetime.now(UTC)
     record(session, actor, Action.REPORT_REVOKE, study=study.name, about=f"link {number}")
 
@@ -110,9 +110,9 @@ MOST_EXAMPLES = 3
 
 
 def agreement_in(release: Path) -> dict[str, list[dict[str, Any]]]:
-    """Pairs that several people judged, each with one of its questions and the votes by system.
+    """Pairs judged by several participants, each with one question and the votes by system.
 
-    Those with the largest lead come first in `most`, those with the smallest in `least`.
+    Pairs with the largest lead come first in `most`, pairs with the smallest lead in `least`.
     """
     columns = ("question_id", "pair_id", "preferred", "system_1", "system_2")
     rows = read_table(release / "preferences.parquet", columns)
@@ -138,7 +138,7 @@ def agreement_in(release: Path) -> dict[str, list[dict[str, Any]]]:
 
 @dataclass(frozen=True, slots=True)
 class MadeRelease:
-    """A release in its folder; `checked_at` is when its files were last found to be as listed."""
+    """A release in its folder; `checked_at` is the time of its last successful verification."""
 
     folder: Path
     manifest: Mapping[str, Any]
@@ -155,7 +155,7 @@ def releases_home(database: Database, study: Study) -> Path:
 
 
 def releases_made(session: Session, database: Database, study: Study) -> list[MadeRelease]:
-    """Those with preferences first, the newest first."""
+    """Releases with preferences first, the newest first."""
     home, checks = releases_home(database, study), checked(session, study)
     names = [f"{study.name}-{kind}" for kind in release_kinds_of(study.kind)]
     folders = [home / f"{name}-{each}" for name in names for each in versions_in(home, name)]
@@ -172,7 +172,7 @@ def release_made(session: Session, database: Database, study: Study, folder: str
     for release in releases_made(session, database, study):
         if release.folder.name == folder:
             return release
-    raise Refused("there is no such release")
+    raise Refused("the release does not exist")
 
 
 def checked(session: Session, study: Study) -> dict[str, datetime]:

@@ -1,4 +1,4 @@
-"""Reading searches with their turns from the database, those of some forms at a time."""
+"""Reading searches with their turns from the database, in batches of forms."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def retriever_of(entry: Mapping[str, Any], *, study: int, system: int) -> StudyR
 
 
 def searches_in(manifest: Mapping[str, Any]) -> Searches:
-    """How people searched; releases do not say where the retrievers answered."""
+    """The search settings; releases do not contain the addresses of the retrievers."""
     settings = manifest.get("searches") or {}
     return Searches(**{name: settings[name] for name in SETTINGS if name in settings})
 
@@ -170,10 +170,10 @@ def drawn_seed(study: Study) -> int | None:
 
 
 def last_left(session: Session, study: Study, lease_minutes: int) -> datetime | None:
-    """Searches whose last turn is older are left; None if all are.
+    """Searches with an older last turn are abandoned; None if all are.
 
-    It depends on what is stored alone, not on the clock: the lease counts back from the last that
-    was stored of the study's searches.
+    The limit depends only on stored times, not on the clock: it is one lease before the last stored
+    time of the study's searches.
     """
     if study.status == "closed":
         return None

@@ -79,7 +79,7 @@ class DrawnSplit:
         return "test" if by_triplet or by_participant else "train"
 
     def summary(self, counts: Mapping[Part, int]) -> dict[str, Any]:
-        """Return the split as the manifest describes it; `counts` are the questions of each part.
+        """Return the manifest's description of the split; `counts` are the questions of each part.
 
         Raises:
             NothingToDo: a part would be empty.
@@ -87,7 +87,7 @@ class DrawnSplit:
         for part in ("train", "test"):
             if not counts.get(part):
                 raise NothingToDo(
-                    f"no question is left to {part}",
+                    f"no question is left for {part}",
                     where=f"--split {self.split.by}",
                     remedy="choose another --test-share or --split-seed",
                 )
@@ -102,7 +102,7 @@ class DrawnSplit:
 
 
 def draw_split(parts: Iterable[Questions], split: Split) -> DrawnSplit:
-    """Draw what is held out. The questions, in parts, are gone through once.
+    """Draw the held-out ids. The questions, in parts, are read once.
 
     Raises:
         NothingToDo: there are fewer than two triplets or participants.
@@ -125,17 +125,15 @@ def draw_split(parts: Iterable[Questions], split: Split) -> DrawnSplit:
 def held_out(ids: Iterable[str], noun: str, split: Split) -> frozenset[str]:
     """Draw the ids to hold out, as close to the share as possible.
 
-    The ids are sorted by a random number that depends only on the seed and the id. So the order of
-    the rows does not matter, and if the study grows, nearly all held-out ids stay held out.
+    The ids are sorted by a random number that depends only on the seed and the id. Therefore the
+    order of the rows has no effect, and if the study grows, nearly all held-out ids stay held out.
 
     Raises:
         NothingToDo: there are fewer than two ids, or the share holds out none or all of them.
     """
     known = sorted(set(ids))
     if len(known) < 2:
-        raise NothingToDo(
-            f"a split needs two {noun}s, and there is one", where=f"--split {split.by}"
-        )
+        raise NothingToDo(f"a split needs at least two {noun}s", where=f"--split {split.by}")
     n_held_out = round(split.test_share * len(known))
     if n_held_out in (0, len(known)):
         empty = "test" if n_held_out == 0 else "train"
@@ -150,7 +148,7 @@ def held_out(ids: Iterable[str], noun: str, split: Split) -> frozenset[str]:
 def triplet_of(id_: str, known: Collection[str]) -> str:
     """Return the id of the triplet with this id, or of the query with this id.
 
-    What ends like a query's suffix belongs to the id itself unless the rest is a known id.
+    An ending like a query's suffix belongs to the id itself unless the rest is a known id.
 
     >>> triplet_of("shirt.val.12~", {"shirt.val.12"}), triplet_of("item#3", {"item#2", "item#3"})
     ('shirt.val.12', 'item#3')
@@ -206,7 +204,7 @@ def read_answers(release: Path) -> list[dict[str, Any]]:
 
 
 def split_by(release: Path) -> SplitBy:
-    """Read from the manifest what is held out; `UnreadableInput` if the release has no split."""
+    """Read the held-out ids from the manifest; `UnreadableInput` if the release has no split."""
     split = (read_manifest(release) or {}).get("split")
     named = split.get("by") if isinstance(split, dict) else None
     for by in SPLITS_BY:

@@ -70,7 +70,7 @@ def repeat_rows(kept: Questions, excluded: Iterable[Exclusion]) -> list[dict[str
 
 
 ROWS_AT_ONCE = 50_000
-"""At most so many rows are a row group of a Parquet file, and are text in memory at a time."""
+"""The most rows of a row group of a Parquet file, and the most rows held in memory as text."""
 UNIQUE = ("question_id", "set_id", "set_1", "set_2")
 """The columns of text whose values differ in nearly every row."""
 REPEATING_TEXT = pa.dictionary(pa.int32(), arrow_columns.TEXT)
@@ -79,7 +79,7 @@ WITH_DICTIONARY = {
     arrow_columns.TEXTS: pa.list_(REPEATING_TEXT),
 }
 PARTS_WAITING = 2
-"""How many parts may wait to be written while the next ones are read."""
+"""The most parts that wait to be written while the next ones are read."""
 
 
 class TableFiles:
@@ -127,8 +127,8 @@ class TableFiles:
 class TableWriter:
     """Writes the tables of a release into a folder, in two threads: Parquet, and JSON lines.
 
-    A table has its files once something was added to it, even without rows. An error of a thread
-    is raised by a later `add` or at the end.
+    The files of a table are created by the first addition, even of no rows. An error of a thread is
+    raised by a later `add` or at the end.
     """
 
     def __init__(self, folder: Path, schemas: Mapping[str, pa.Schema]) -> None:
@@ -157,7 +157,7 @@ class TableWriter:
     def add(self, *parts: Tables | Callable[[], Tables]) -> None:
         """Add rows to tables; they must not be changed afterwards.
 
-        What can be called makes them in the writer's thread.
+        A callable makes the rows in the writer's thread.
         """
         while len(self._waiting) >= PARTS_WAITING:
             self._waiting.popleft().result()
@@ -199,7 +199,7 @@ def is_repeating(field: pa.Field[Any]) -> bool:
 
 
 def with_dictionaries(schema: pa.Schema) -> pa.Schema:
-    """The schema with dictionaries for texts that repeat, which Parquet then has not to find."""
+    """The schema with dictionaries for repeated texts, which saves Parquet the search for them."""
     return pa.schema(
         [
             field.with_type(WITH_DICTIONARY[field.type])
@@ -255,10 +255,10 @@ class FurtherFile(Protocol):
     """A further file of a release that is being written."""
 
     def add(self, kept: Kept) -> None:
-        """Write what the file has of these questions, or keep it until the end."""
+        """Write the file's records of these questions, or keep them until the end."""
 
     def close(self) -> list[str]:
-        """End the file, or remove it; notes on what the release lacks, such as this file."""
+        """Close the file, or remove it; return notes on omissions, such as this file."""
 
 
 FurtherFileMaker = Callable[[Session, Study, Path], FurtherFile]
@@ -267,7 +267,7 @@ FurtherFileMaker = Callable[[Session, Study, Path], FurtherFile]
 
 @contextmanager
 def closed_on_error(files: Sequence[FurtherFile]) -> Iterator[Sequence[FurtherFile]]:
-    """The files; if the block raises, they are closed and what they then say does not matter."""
+    """The files; if the block raises, they are closed and their notes are ignored."""
     try:
         yield files
     except BaseException:
@@ -280,7 +280,7 @@ def closed_on_error(files: Sequence[FurtherFile]) -> Iterator[Sequence[FurtherFi
 class Qrels:
     """TREC's lines `query 0 image level`, with the median level (the lower one of two).
 
-    How often each level was given to each image is in memory until the end.
+    The counts of each level for each image are in memory until the end.
     """
 
     def __init__(self, _session: Session, _study: Study, path: Path) -> None:
@@ -296,7 +296,9 @@ class Qrels:
         for names in self.levels:
             broken = [name for name in names if name.split() != [name]]
             if broken:
-                return [f"no qrels.txt: the id {broken[0]!r} has a blank, which separates columns"]
+                return [
+                    f"no qrels.txt: the id {broken[0]!r} contains a space, which separates columns"
+                ]
         with self.path.open("w", encoding="utf-8", newline="") as file:
             file.writelines(
                 f"{query} 0 {image} {median_low(sorted(given.elements()))}\n"
@@ -306,9 +308,9 @@ class Qrels:
 
 
 class RecordsFile:
-    """Searches as the sessions that `hsfiq sessions measure` reads.
+    """Searches in the session format of `hsfiq sessions measure`.
 
-    They are written as the questions come; searches without any turn are left out.
+    Sessions are written in the order of the questions; searches without turns are left out.
     """
 
     def __init__(self, _session: Session, study: Study, path: Path) -> None:
@@ -327,7 +329,7 @@ class RecordsFile:
         self.file.close()
         if not self.n_left_out:
             return []
-        return [f"{self.name} lacks {self.n_left_out:,} searches without any turn"]
+        return [f"{self.name} omits {self.n_left_out:,} searches without turns"]
 
 
 def session_record(study: Study, question: QuestionRow, search: SearchRow) -> SessionRecord:

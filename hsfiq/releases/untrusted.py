@@ -1,8 +1,8 @@
-"""What may be opened of a release that a stranger has made: bounds of files, JSON and tables.
+"""Safe opening of untrusted releases: bounds of files, JSON and tables.
 
-A release has only regular files, all inside its folder. A table is read only if its values fit into
-what is on the disk: Parquet can say in a few bytes that ten million rows are equal, but the same
-rows are in the table's JSON lines, and each value takes at least two bytes there.
+A release has only regular files, all inside its folder. A table is read only if the size of its
+values fits the files on disk: Parquet can encode ten million equal rows in a few bytes, but the
+table's JSON lines contain the same rows, with at least two bytes for each value.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ Blocks on the disk are not compared, since a file system that compresses needs f
 
 REGULAR_ALONE = "a release has only regular files, all inside its folder"
 OF_DOWNLOADS = {".gitattributes", ".cache"}
-"""What the Hugging Face hub adds to a folder that is downloaded from there.
+"""The folder that the Hugging Face hub adds to a download.
 
-It may be anything, such as links, so it is never opened, and no name in a release leads there.
+The folder may contain anything, such as links, so it is never opened, and no name in a release
+refers to it.
 """
 
 # ------------------------------------------------------------------------------------------- files
@@ -66,7 +67,7 @@ def files_in(folder: Path) -> Iterator[Path]:
 
 
 def irregular(path: Path) -> str | None:
-    """Why a release cannot have this file; None if it can."""
+    """The reason why a release cannot have this file; None if it can."""
     mode = path.lstat().st_mode
     if stat.S_ISLNK(mode):
         return "is a symbolic link"
@@ -132,7 +133,7 @@ def read_bounded_json(path: Path) -> Any:
 def bounded_json(path: Path) -> Any:
     """The JSON value of a file or link; `UnreadableInput` if it is large or not JSON."""
     if (size := path.stat().st_size) > LARGEST_JSON:
-        what = f"has {size:,} bytes, and such a file has at most {LARGEST_JSON:,}"
+        what = f"has {size:,} bytes, but at most {LARGEST_JSON:,} are allowed"
         raise UnreadableInput(str(path), what)
     return parse_json(read_text(path), str(path))
 
@@ -148,7 +149,8 @@ LEAST_OF_VALUE = 2
 TIMES_LARGER = 4
 """The most bytes of uncompressed Parquet per byte of JSON lines."""
 REFUSED_ENCODINGS = {"DELTA_BYTE_ARRAY"}
-"""Here a text may repeat the start of the previous one, so the file's size bounds nothing."""
+"""In this encoding, a text may repeat the start of the previous one, so the file's size is no
+bound."""
 
 EARLIEST, LATEST = -62_135_596_800, 253_402_300_799
 """The seconds since 1970 of the first and the last time that Python has: years 1 to 9999."""
@@ -160,7 +162,7 @@ NOT_OPENED = "cannot be read as Parquet (damaged or hostile)"
 
 
 def unopened(paths: Sequence[Path]) -> dict[Path, str]:
-    """Why Parquet files cannot be opened, by file; files that can be opened are absent.
+    """The reasons why Parquet files cannot be opened, by file; files that can be opened are absent.
 
     Another process opens them: see `hsfiq.releases.parquet_probe`. If it is killed, the files that
     it has not examined count as unopened.
@@ -191,12 +193,14 @@ def unopened(paths: Sequence[Path]) -> dict[Path, str]:
     rest = paths[len(results) :]
     if rest:
         problems[rest[0]] = NOT_OPENED
-        problems |= dict.fromkeys(rest[1:], f"is not opened, since {rest[0].name} cannot be")
+        problems |= dict.fromkeys(
+            rest[1:], f"is not opened because {rest[0].name} cannot be opened"
+        )
     return problems
 
 
 def table_problem(path: Path) -> str | None:
-    """Why a Parquet file that can be opened cannot be read safely; None if it can.
+    """The reason why a Parquet file cannot be read safely; None if it can.
 
     The file is read once, some rows at a time, with its texts in dictionaries: the sizes of the
     file and of its JSON lines bound the memory.
@@ -234,7 +238,7 @@ def room(path: Path) -> int:
 
 def problem_of_sizes(path: Path, metadata: pq.FileMetaData) -> str | None:
     if metadata.num_columns > MOST_COLUMNS:
-        most = f"and tables of releases at most {MOST_COLUMNS:,}"
+        most = f"but tables of releases have at most {MOST_COLUMNS:,}"
         return f"has {metadata.num_columns:,} columns, {most}"
     columns = columns_of(metadata)
     n_values = max(metadata.num_rows, sum(column.num_values for column in columns))
@@ -242,14 +246,14 @@ def problem_of_sizes(path: Path, metadata: pq.FileMetaData) -> str | None:
     if is_regular(lines):
         size = lines.stat().st_size
         if metadata.num_rows < 0 or n_values * LEAST_OF_VALUE > size:
-            return f"says that it has {metadata.num_rows:,} rows, and {lines.name} {size:,} bytes"
+            return f"declares {metadata.num_rows:,} rows, but {lines.name} has only {size:,} bytes"
     elif not 0 <= metadata.num_rows <= path.stat().st_size + ROWS_AT_ONCE:
-        return f"says that it has {metadata.num_rows:,} rows in {path.stat().st_size:,} bytes"
+        return f"declares {metadata.num_rows:,} rows in {path.stat().st_size:,} bytes"
     if (n_bytes := sum(column.total_uncompressed_size for column in columns)) > room(path):
-        return f"says that it has {n_bytes:,} bytes when decompressed, which is too much"
+        return f"declares {n_bytes:,} decompressed bytes, which is too much"
     encodings = {encoding for column in columns for encoding in column.encodings}
     if refused := REFUSED_ENCODINGS & encodings:
-        return f"has the encoding {', '.join(refused)}, which releases do not have"
+        return f"has the encoding {', '.join(refused)}, which releases do not use"
     return None
 
 
@@ -316,7 +320,7 @@ def problem_of_values(file: pq.ParquetFile, most_bytes: int) -> str | None:
 
 
 def batches_of(file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
-    """The rows, some at a time, each row group by itself.
+    """The rows in batches, each row group separately.
 
     One reader of all groups keeps every text so far in the dictionaries of each batch.
     """
@@ -349,10 +353,10 @@ def problem_of_times(values: Any) -> str | None:
 
 
 def problem_of_texts(values: Any) -> str | None:
-    """A text that databases cannot store."""
+    """A text with characters that databases cannot store."""
     texts = values.dictionary if pa.types.is_dictionary(values.type) else values
     if is_text(texts.type) and pc.any(pc.match_substring(texts, "\0")).as_py():
-        return "a text has the character NUL, which cannot be stored"
+        return "a text contains the character NUL, which cannot be stored"
     return None
 
 

@@ -181,7 +181,7 @@ def test_a_study_of_queries_becomes_a_report(
     alpha = result["agreement"]["rows"]["verdicts"]["alpha"]
     assert alpha["value"] is not None or alpha["reason"]
     card = (folder / "README.md").read_text()
-    assert "sets" not in card.partition("## What was dropped")[0]
+    assert "sets" not in card.partition("## Dropped questions")[0]
     refused = hsfiq("analyze", folder, "--metric", "recall@1")
     assert (refused.code, "--metric" in refused.err, "query" in refused.err) == (2, True, True)
 

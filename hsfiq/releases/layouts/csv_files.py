@@ -1,8 +1,8 @@
 """`csv`: each table as CSV, as RFC 4180 defines it, in UTF-8.
 
 Nulls and empty texts are empty cells, lists are JSON, and times are ISO 8601. A text that a
-spreadsheet would take for a formula, or that begins with an apostrophe, has one more apostrophe
-in front; removing one from each text that begins with one restores the texts.
+spreadsheet would take for a formula, or that begins with an apostrophe, is prefixed with an
+apostrophe; removing the first apostrophe of each such text restores the texts.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from hsfiq.study.config import config_of
 
 
 class Obstacle:
-    """Why a study's questions cannot be written in the published layout."""
+    """Checks whether a study's questions can be written in the published layout."""
 
     def __init__(self, study: Study) -> None:
         self.points, self.k = config_of(study).wording.points, study.k
@@ -51,14 +51,15 @@ class Obstacle:
         for part in self.parts:
             if part in self.lacking:
                 name = part.removesuffix("_id")
-                return f"a query has no {name}, and the published layout names one for each"
+                return f"a query has no {name}, but the published layout needs one for each query"
         return self.of_categories()
 
     def of_answers(self) -> str | None:
-        """What the published layout cannot hold of the answers or of the sets."""
+        """The answers or sets that the published layout cannot hold."""
         if self.ties:
             return (
-                f"{self.ties} of {self.n} preferences are ties, and the published layout has none"
+                f"{self.ties} of {self.n} preferences are ties, which the published layout does "
+                f"not support"
             )
         if self.points != HIGHEST_SCORE:
             return (
@@ -70,19 +71,19 @@ class Obstacle:
         return None
 
     def of_categories(self) -> str | None:
-        """What it cannot hold of the categories: each form has one."""
+        """The categories that the layout cannot hold: each form has one."""
         if not self.lacks_category:
             return None
         if self.has_query_category:
-            return "forms mix categories, and each form of the published layout has one"
-        return "a query has no category, and the published layout's image paths have one"
+            return "forms mix categories, but each form of the published layout has one category"
+        return "a query has no category, but image paths of the published layout contain one"
 
 
 class HpfiqFile:
     """The questions as the published file has them: 2-space indent, no final newline.
 
-    A form keeps the questions that are left of it. Forms that lost all their questions are omitted.
-    There is no file if the layout cannot hold the questions. Its forms are in memory.
+    A form contains its remaining questions; forms without remaining questions are omitted. The file
+    is not written if the layout cannot hold the questions. Its forms are in memory.
     """
 
     def __init__(self, session: Session, study: Study, path: Path) -> None:
@@ -139,7 +140,7 @@ def published(
 
 
 def written(value: str | Sequence[Any] | Mapping[str, Any], indent: str) -> str:
-    """As `json.dumps(value, indent=2)`, for texts, lists and objects, and several times as fast."""
+    """`json.dumps(value, indent=2)` for texts, lists and objects, but several times as fast."""
     if isinstance(value, str):
         return json.dumps(value)
     inner = f"{indent}  "

@@ -27,8 +27,8 @@ class Extras:
     Attributes:
         layouts: further files, made of the tables.
         images: whether the image files are packed.
-        without: what is left out: the texts that participants wrote (reasons, and answers to extra
-            questions that ask for a text), or the answers to questions at the end.
+        without: the omitted data: the texts that participants wrote (reasons, and answers to
+        free-text questions), or the answers to questions at the end.
         publication: in place of the study's `[release]`.
     """
 
@@ -49,21 +49,21 @@ OF_PAIRS: tuple[Layout, ...] = ("hpfiq", "trl", "webdataset")
 
 
 def require_extras(extras: Extras, kind: str, licence: str) -> None:
-    """Raise `UnreadableInput` for what the release cannot have."""
+    """Raise `UnreadableInput` for options that the release does not support."""
     for name in extras.layouts:
         if name == "hpfiq" and kind != "hp":
             raise UnreadableInput("--layout hpfiq", f"is for hp, not for {kind}", "--release hp")
         if name in OF_PAIRS and kind not in ("hs", "hp"):
-            what = f"needs preferences between two sets, which {kind} releases do not have"
+            what = f"needs preferences between two sets, which {kind} releases do not contain"
             raise UnreadableInput(f"--layout {name}", what, "use csv, or the Parquet files")
     if "webdataset" in extras.layouts and not extras.images:
         raise UnreadableInput(
-            "--layout webdataset", "is made of image files", "add --with-images to publish them"
+            "--layout webdataset", "needs the image files", "add --with-images to publish them"
         )
     if extras.images and not licence:
         raise UnreadableInput(
             "--with-images",
-            "publishes image files, and the release has no license",
+            "publishes image files, but the release has no license",
             "name the license in [release] of study.toml, or of the file of --about",
         )
 
@@ -71,7 +71,7 @@ def require_extras(extras: Extras, kind: str, licence: str) -> None:
 def write_layouts(
     folder: Path, tables: Collection[str], extras: Extras, pictures: Pictures | None
 ) -> list[str]:
-    """Write the layouts beside the tables of a folder; return notes on what they lack.
+    """Write the layouts to a folder with tables; return notes on omissions.
 
     Raises:
         NothingToDo: hpfiq.json was asked for, and the folder has none (the notes say why).

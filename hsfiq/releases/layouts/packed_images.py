@@ -101,7 +101,7 @@ ImageKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """An image file: its bytes, its name, and its size in pixels."""
+    """An image file with its bytes, name, and size in pixels."""
 
     content: bytes
     file_name: str
@@ -154,7 +154,7 @@ def write_images(folder: Path, pictures: Pictures) -> int:
             writer.write_table(pa.Table.from_pylist(rows, schema=schema))
     if n_absent == n_images:
         raise NothingToDo(
-            f"the folders of the datasets have none of the {n_images:,} images",
+            f"none of the {n_images:,} images are in the folders of the datasets",
             where="--with-images",
             remedy="name the folder with --images when you import the dataset",
         )
@@ -162,7 +162,7 @@ def write_images(folder: Path, pictures: Pictures) -> int:
 
 
 def images_digest(folder: Path) -> str:
-    """Digest the names and the contents of the packed images, whatever wrote the Parquet file."""
+    """Digest the names and contents of the packed images, independently of the Parquet writer."""
     digest = hashlib.sha256()
     with pq.ParquetFile(folder / "images.parquet") as file:
         for batch in file.iter_batches(columns=["dataset", "image_id", "sha256"]):
@@ -187,7 +187,7 @@ def image_row(key: ImageKey, picture: Picture | None) -> dict[str, Any]:
 
 
 def image_keys(folder: Path) -> Iterator[ImageKey]:
-    """The images that queries, sets and turns name, each once: sorted, so always in one order."""
+    """The images that queries, sets and turns name, without duplicates, sorted."""
     columns = ("query_id", "dataset", "reference_id", "target_id")
     queries = read_rows(folder / "queries.parquet", columns, nullable=("reference_id", "target_id"))
     datasets = {row["query_id"]: row["dataset"] for row in queries}
@@ -219,7 +219,7 @@ def images_judged(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def with_features(schema: pa.Schema, features: Mapping[str, Any]) -> pa.Schema:
-    """The schema with what `datasets` needs to decode columns: their features, of all columns."""
+    """The schema with the features of all columns, which `datasets` needs for decoding."""
     described = {name: value_feature(schema.field(name).type) for name in schema.names}
     info = {"info": {"features": described | dict(features)}}
     return schema.with_metadata({"huggingface": json.dumps(info)})

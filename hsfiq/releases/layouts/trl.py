@@ -1,4 +1,4 @@
-"""`trl`: preferences as TRL takes them (prompt, chosen, rejected, images), for a model that judges.
+"""`trl`: preferences in TRL's format (prompt, chosen, rejected, images), for a model that judges.
 
 The prompt has the reference image, the images of set 1 and those of set 2, best first, and the
 text; the answer is the name of a set. `images` has the images in the order of the prompt's places.
@@ -43,7 +43,7 @@ ASK = "Which set of images fits the request better?"
 
 
 def write_trl(folder: Path, pictures: Pictures | None) -> list[str]:
-    """Write `trl.parquet`, or one file for each part of a split; return notes on what it lacks.
+    """Write `trl.parquet`, or one file for each part of a split; return notes on omissions.
 
     Without `pictures`, images have a path, which is the image's id, and no bytes. With them, a
     question with an absent image is left out, since the model could not see it.

@@ -1,8 +1,8 @@
 """`webdataset`: shards of samples, each a question with its images and its answer as JSON.
 
-A sample has `<key>.json` and, of each image that is there, `<key>.reference.jpg`,
-`<key>.target.jpg` and `<key>.set_1_0.jpg` (set 1, its best image), with the extensions of the
-files. The same release gives the same bytes: members have no time and no owner.
+A sample has `<key>.json` and, for each available image, `<key>.reference.jpg`, `<key>.target.jpg`
+and `<key>.set_1_0.jpg` (set 1, its best image), with the extensions of the files. The same release
+gives the same bytes: archive members have no time and no owner.
 """
 
 from __future__ import annotations

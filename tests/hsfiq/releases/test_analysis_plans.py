@@ -140,7 +140,7 @@ def test_what_was_not_declared_is_null(exported: Exported) -> None:
     assert [declared[name] for name in ("pair", "margin", OPENED_AT)] == [None] * 3
     assert declared["statistic"] == "tie_half"
     assert "before the study opened. The question" in card_of(release)
-    assert "No margin was declared" in card_of(release)
+    assert "No equivalence margin was declared" in card_of(release)
 
 
 def test_a_plan_that_was_changed_afterwards_is_found(exported: Exported) -> None:

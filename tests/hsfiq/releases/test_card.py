@@ -114,7 +114,7 @@ def test_about_gives_an_imported_study_a_licence(
         ("[release]\nauthors = 'Kim'", "release.authors: 'Kim'"),
         ("[release]\nurl = 3", "release.url: 3"),
         ("[release]\nlicence = 'free for all'", "release.licence: 'free for all'"),
-        ("[release]\ncitation = 'Kim 2026'", "release.citation: is no BibTeX entry"),
+        ("[release]\ncitation = 'Kim 2026'", "release.citation: is not a BibTeX entry"),
         ("[release]\ndate = '23.11.2026'", "release.date: '23.11.2026'"),
         ("[release", "broken TOML"),
     ],

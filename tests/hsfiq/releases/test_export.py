@@ -84,7 +84,7 @@ def test_unchanged_content_writes_nothing() -> None:
     hsfiq(*MINE)
     before = contents(Path())
     repeated = hsfiq("export")
-    assert (repeated.code, repeated.out.count("unchanged, nothing written")) == (0, 2)
+    assert (repeated.code, repeated.out.count("unchanged; nothing was written")) == (0, 2)
     assert hsfiq(*MINE, "--force").code == 0
     assert contents(Path()) == before
 
@@ -146,7 +146,7 @@ def test_a_damaged_release_is_not_replaced() -> None:
     hsfiq(*MINE)
     with Path("mine/sets.jsonl").open("a") as file:
         file.write("\n")
-    assert "mine: holds something that is not a complete release" in hsfiq(*MINE).err
+    assert "mine: holds contains something other than a complete release" in hsfiq(*MINE).err
     manifest = json.loads(Path("mine/manifest.json").read_text())
     for files in (3, {"sets.jsonl": 3}, {"../database": {"sha256": 1}}):
         Path("mine/manifest.json").write_text(json.dumps(manifest | {"files": files}))
@@ -267,7 +267,7 @@ def test_the_next_export_records_what_a_killed_one_has_written() -> None:
     assert Fork(export_and_die_before_the_record, [], log).wait() == -signal.SIGKILL
     assert content_of(Path("mine")) is not None
     assert hsfiq("release", "list").out.startswith("no release yet: hsfiq export")
-    assert "unchanged, nothing written" in hsfiq(*MINE).out
+    assert "unchanged; nothing was written" in hsfiq(*MINE).out
     assert hsfiq("release", "list").out.splitlines()[1].split()[:2] == ["hpfiq-hp", "1.0.0"]
 
 

@@ -180,4 +180,4 @@ def test_explain_prints_the_funnel_and_writes_nothing(tmp_path: Path) -> None:
 def test_the_option_for_invalid_answers_is_the_filter() -> None:
     assert hsfiq("export", "--filter-invalid").code == 0
     again = hsfiq("export", "--filter", "invalid")
-    assert again.out.count("unchanged, nothing written") == 2
+    assert again.out.count("unchanged; nothing was written") == 2

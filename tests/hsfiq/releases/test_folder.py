@@ -117,7 +117,7 @@ def test_the_lists_of_searches_are_sets(tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "turns.parquet")
     assert read_sets(tmp_path) == [ReleasedSet("p1.form_1.0.1", "q", "i0", "is red", ("i1", "i2"))]
     (tmp_path / "votes.parquet").touch()
-    with pytest.raises(UnreadableInput, match="is the release of an arena"):
+    with pytest.raises(UnreadableInput, match="is a release of an arena"):
         read_sets(tmp_path)
     (tmp_path / "votes.parquet").unlink()
     pq.write_table(pa.Table.from_pylist(rows[1:]), tmp_path / "turns.parquet")

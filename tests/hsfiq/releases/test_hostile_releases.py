@@ -242,7 +242,7 @@ ATTACKS: dict[str, tuple[Change, str]] = {
     ),
     "NUL in an id": (
         retyped(lambda n: pa.array([f"a\0{each}" for each in range(n)])),
-        "column question_id, rows from 1: a text has the character NUL",
+        "column question_id, rows from 1: a text contains the character NUL",
     ),
     "year beyond 9999": (
         retyped(lambda n: pa.array([2**60] * n, pa.timestamp("us", "UTC")), "submitted_at"),
@@ -259,7 +259,7 @@ ATTACKS: dict[str, tuple[Change, str]] = {
         retyped(lambda n: pa.array([float("nan")] * n), "active_seconds"),
         f"{PREFERENCES}, row 1, active_seconds: is nan, not a finite number",
     ),
-    "10^7 rows": (many_rows, "says that it has 10,000,000 rows, and preferences.jsonl"),
+    "10^7 rows": (many_rows, "declares 10,000,000 rows, but preferences.jsonl"),
     "20,000 columns": (empty_columns(*map(str, range(20_000))), f"{PREFERENCES}: has 20,000"),
     "a column twice": (empty_columns("b", "a", "b"), "has the column b twice"),
     "sizes of no texts": (
@@ -275,7 +275,7 @@ ATTACKS: dict[str, tuple[Change, str]] = {
         "sets.parquet: cannot be read (a column has larger pages than the footer says)",
     ),
     "lists of dictionaries": (lists_of_dictionaries, "sets.parquet: cannot be read ("),
-    "long texts": (long_texts, f"{PREFERENCES}: says that it has 10,000 rows, and"),
+    "long texts": (long_texts, f"{PREFERENCES}: declares 10,000 rows, but"),
     "brackets in JSON lines": (
         lines_of(f"{BRACKETS}\n"),
         "preferences.jsonl, row 1: is not JSON (the JSON is nested too deeply)",
@@ -353,7 +353,7 @@ def test_what_we_export_is_read_by_all(kind: str, sound: Path, copied: Copied) -
     # A release does not merge with itself, and the small one has no query in both of its parts.
     codes = {name: result.code for name, result in results.items() if name != "merge"}
     assert codes == dict.fromkeys(codes, 0), results
-    assert "is there twice" in results["merge"].err
+    assert "is repeated" in results["merge"].err
 
 
 @pytest.mark.parametrize("name", ATTACKS)

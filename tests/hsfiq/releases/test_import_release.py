@@ -227,7 +227,7 @@ def test_an_imported_arena_is_finished_and_has_its_leaderboard(tmp_path: Path) -
     url = f"sqlite:///{tmp_path / 'other.db'}"
     opened = hsfiq("study", "open", "--study", "arena", "--database", url)
     assert opened.code != 0
-    assert "cannot take more" in opened.err
+    assert "cannot accept more" in opened.err
 
 
 def test_the_published_file_comes_back_by_command(database: Database, tmp_path: Path) -> None:

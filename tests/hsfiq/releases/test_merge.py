@@ -128,7 +128,7 @@ def refusal(first: OnDisk, second: OnDisk) -> str:
 
 def test_other_instruments_are_refused(groups: Groups) -> None:
     first, second = groups("hs")
-    assert "is there twice" in refusal(first, first)
+    assert "is repeated" in refusal(first, first)
     second.json("manifest.json", lambda manifest: manifest["scale"].update(points=7))
     assert "scale is {'points': 7" in refusal(first, second)
     second.json("manifest.json", lambda manifest: manifest.update(kind="hp"))

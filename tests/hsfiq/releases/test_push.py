@@ -76,7 +76,7 @@ def test_the_files_arrive_as_they_are(release: OnDisk, hub: Hub, tmp_path: Path)
 def test_a_release_that_is_broken_or_without_licence_is_refused(release: OnDisk, hub: Hub) -> None:
     release.json("manifest.json", lambda manifest: manifest["publication"].update(licence=None))
     release.agree()
-    assert "names no license" in refusal(release)
+    assert "has no license" in refusal(release)
     (release.folder / "queries.jsonl").unlink()
     assert "queries.jsonl: is missing" in refusal(release, 1)
     assert hub.private == {}

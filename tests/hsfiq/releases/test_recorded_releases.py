@@ -343,7 +343,10 @@ def test_releases_are_listed(
         (("--study", "other"), "--study: no study is called 'other'"),
         (("--participant", "p9"), "no participant 'p9'"),
         (("--question", "p1.form_1.9"), "--question: study small has no 'p1.form_1.9'"),
-        (("--question", "p1.form_1.1", "--participant", "p1"), "does not go with --question"),
+        (
+            ("--question", "p1.form_1.1", "--participant", "p1"),
+            "cannot be combined with --question",
+        ),
     ],
 )
 def test_what_cannot_be_listed_is_refused(

@@ -198,7 +198,7 @@ def test_export_writes_and_reports_the_split() -> None:
     assert release["split"] == manifest["split"]
     verify_no_leak(Path(release["folder"]))
     repeated = hsfiq(*HALVED, "--split-seed", "3")
-    assert "unchanged, nothing written" in repeated.out
+    assert "unchanged; nothing was written" in repeated.out
     assert "  split by triplet\n    train" in repeated.out
     other = hsfiq(*HALVED, "--split-seed", "1")
     assert (other.code, other.out, "filters or split" in other.err) == (2, "", True)
@@ -258,7 +258,7 @@ def test_a_part_that_would_be_empty() -> None:
             outcomes.update(counts)
         except NothingToDo as refusal:
             outcomes.add(str(refusal).partition(";")[0])
-    assert outcomes == {"train", "test", "--split both: no question is left to train"}
+    assert outcomes == {"train", "test", "--split both: no question is left for train"}
 
 
 # -------------------------------------------------------------------------------------------- leaks

@@ -199,7 +199,7 @@ def test_what_was_being_replaced_comes_back(
     assert export_to_hp().code == 0
     (tmp_path / "hp").rename(tmp_path / ".hp-abcdefgh.draft-old")
     abandon(tmp_path / ".hp-abcdefgh.draft")
-    assert export_to_hp().out.count("unchanged, nothing written") == 1
+    assert export_to_hp().out.count("unchanged; nothing was written") == 1
     assert content_of(tmp_path / "hp") is not None
     assert not list(tmp_path.glob(".hp-*"))
 
