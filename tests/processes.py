@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import gc
 import importlib.util
+import json
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.context import BaseContext, ForkServerContext, ForkServerProcess
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import IO, Any
+from unittest.mock import patch
 
 PRELOADED = {
     "gradio": [
@@ -63,18 +68,25 @@ CONNECTION = ("_forkserver_address", "_forkserver_authkey")
 """The attributes with which a process connects to the server; Python 3.14 has added the second."""
 
 
+SERVER_VARIABLE = "HSFIQ_TEST_FORK_SERVER"
+
+
 def started_server(preloaded: Sequence[str]) -> dict[str, Any]:
     """Start the server with further modules; return what others need to fork from it, too."""
     context = forkserver_context()
     context.set_forkserver_preload([*preloaded_modules(), *preloaded])
     SERVER.ensure_running()
+    return connection()
+
+
+def connection() -> dict[str, Any]:
     return {name: getattr(SERVER, name, None) for name in CONNECTION}
 
 
-def use_server(connection: Mapping[str, Any]) -> None:
+def use_server(started: Mapping[str, Any]) -> None:
     """Let the processes of this one fork from the server that another process has started."""
     vars(SERVER).update(
-        connection,
+        started,
         _forkserver_alive_fd=os.open(os.devnull, os.O_RDONLY),  # the starter keeps it alive
         ensure_running=resource_tracker.ensure_running,
     )
@@ -138,6 +150,51 @@ def run_command_line() -> None:
     from hsfiq import cli
 
     cli.main()
+
+
+class ForkedJob(Fork):
+    """What `Popen` starts for a command of a job."""
+
+    def __init__(
+        self, command: Sequence[str], *, env: dict[str, str], stdout: IO[bytes], **_: object
+    ) -> None:
+        from hsfiq.jobs import PARENT
+
+        assert command[:3] == [sys.executable, "-m", "hsfiq"]
+        environment = {**env, PARENT: ""}  # the server of the tests is the parent
+        super().__init__(run_command_line, command[3:], Path(stdout.name), **environment)
+
+    def wait(self, timeout: float | None = None) -> int:
+        try:
+            return super().wait(timeout)
+        except TimeoutError as error:
+            raise subprocess.TimeoutExpired("hsfiq", timeout or 0) from error
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+@contextmanager
+def forked_jobs() -> Iterator[None]:
+    """Within the block, commands of jobs fork, too; tests/hsfiq/test_jobs.py starts new ones."""
+    names = ("DEVNULL", "STDOUT", "TimeoutExpired")
+    same = {name: getattr(subprocess, name) for name in names}
+    with patch("hsfiq.jobs.subprocess", SimpleNamespace(Popen=ForkedJob, **same)):
+        yield
+
+
+def start_with_jobs(*words: str | Path, log: Path) -> Fork:
+    """As `start_command`, for a command that runs jobs: these fork, too."""
+    return Fork(run_with_jobs, words, log, **{SERVER_VARIABLE: json.dumps(connection())})
+
+
+def run_with_jobs() -> None:
+    use_server(json.loads(os.environ[SERVER_VARIABLE]))
+    with forked_jobs():
+        run_command_line()
 
 
 def _run(

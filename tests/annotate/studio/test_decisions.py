@@ -47,6 +47,7 @@ from tests.annotate.owner.studies_in_progress import (
 )
 from tests.annotate.served_studies import Place, ReusedStudy, browser_of, make_study
 from tests.hsfiq.samples import hsfiq
+from tests.processes import forked_jobs
 from tests.prolific_server import STUDY, TOKEN, FakeProlific, prolific_server
 from tests.studies import pair_answer
 
@@ -191,8 +192,9 @@ def run_jobs(database: Database) -> None:
         for job in session.scalars(select(Job).where(Job.state == "waiting")):
             job.not_before = datetime.now(UTC)
     worker = Worker(database, Event())
-    while (due := worker.next_job()) is not None:
-        worker.run_job(due)
+    with forked_jobs():
+        while (due := worker.next_job()) is not None:
+            worker.run_job(due)
 
 
 def decision(pay: str, answers: str = "count", **given: str) -> dict[str, str]:
@@ -350,6 +352,7 @@ def test_prolific_is_told_later_and_once(
     assert "Prolific is notified in 10 minutes" in owner.get(f"{WATCH}?person=p1").text
     assert Worker(study, Event()).next_job() is None  # not yet
     run_jobs(study)
+    prolific.pay_accepted(before=time.monotonic())
     assert prolific.ledger == [("approve", "s-person-1", 450), ("bonus", "s-person-1", 50)]
     assert payments(study) == [
         ("p1", "approve", 450, "confirmed"), ("p1", "bonus", 50, "confirmed"),
@@ -358,6 +361,7 @@ def test_prolific_is_told_later_and_once(
         session.scalars(select(Job)).one().state = "waiting"
         session.scalars(select(Job)).one().step = 0
     run_jobs(study)
+    prolific.pay_accepted(before=time.monotonic())
     assert len(prolific.ledger) == 2
     page = owner.get(f"{WATCH}?person=p1").text
     assert "Paid on Prolific: £5.00." in page

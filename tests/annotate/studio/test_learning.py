@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import re
-import signal
-import subprocess
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 from threading import Event, Thread
-from types import SimpleNamespace
-from typing import IO, Any
+from typing import Any
 
 import pytest
 
@@ -19,7 +15,7 @@ from hsfiq.annotate.cookies import signer_of
 from hsfiq.db.engine import open_database
 from hsfiq.db.studio_tables import Job
 from hsfiq.demo.study import database_url
-from hsfiq.jobs import PARENT, Worker, job_folder
+from hsfiq.jobs import Worker, job_folder
 from hsfiq.model.data import drawn as draw
 from tests.annotate.owner.studies_in_progress import log_in, set_owner
 from tests.annotate.served_studies import browser_of
@@ -28,31 +24,9 @@ from tests.annotate.studio.test_results import RESULTS, jobs, made_release, run_
 from tests.hsfiq.samples import hsfiq
 from tests.model.preference.helpers import Answered, make_answered
 from tests.model.scorer.helpers import Drawn
-from tests.processes import Fork, run_command_line
+from tests.processes import forked_jobs
 
 pytestmark = pytest.mark.slow
-
-
-class ForkedCommand(Fork):
-    """What `Popen` starts for a job, forked from the server of the tests."""
-
-    def __init__(
-        self, command: Sequence[str], *, env: dict[str, str], stdout: IO[bytes], **_: object
-    ) -> None:
-        without_parent = {**env, PARENT: ""}
-        super().__init__(run_command_line, command[3:], Path(stdout.name), **without_parent)
-
-    def wait(self, timeout: float | None = None) -> int:
-        try:
-            return super().wait(timeout)
-        except TimeoutError as error:
-            raise subprocess.TimeoutExpired("hsfiq", timeout or 0) from error
-
-    def terminate(self) -> None:
-        self.send_signal(signal.SIGTERM)
-
-    def kill(self) -> None:
-        self.send_signal(signal.SIGKILL)
 
 
 @pytest.fixture(scope="module")
@@ -67,8 +41,6 @@ def answered(tmp_path_factory: pytest.TempPathFactory) -> Answered:
 @pytest.fixture
 def learning(answered: Answered, monkeypatch: pytest.MonkeyPatch) -> Iterator[StudioClient]:
     """The studio of the study that has been answered."""
-    popen = {name: getattr(subprocess, name) for name in ("DEVNULL", "STDOUT", "TimeoutExpired")}
-    monkeypatch.setattr("hsfiq.jobs.subprocess", SimpleNamespace(Popen=ForkedCommand, **popen))
     monkeypatch.setenv("HSFIQ_CACHE", str(answered.cache))
     database = open_database(database_url(answered.pictures.parent))
     signer_of(database)
@@ -76,7 +48,8 @@ def learning(answered: Answered, monkeypatch: pytest.MonkeyPatch) -> Iterator[St
     app = build_app(database)
     client = browser_of(app)
     assert log_in(client).status_code == 303
-    yield StudioClient(client, database, app)
+    with forked_jobs():
+        yield StudioClient(client, database, app)
     database.close()
 
 

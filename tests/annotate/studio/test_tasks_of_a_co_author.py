@@ -33,6 +33,7 @@ from hsfiq.jobs import job_worker
 from tests.annotate.owner.studies_in_progress import PASSWORD, submit
 from tests.annotate.served_studies import Place, ThreadServer
 from tests.annotate.studio.conftest import TITLE, StudioClient, fill, studio_in
+from tests.processes import forked_jobs
 from tests.studies import pair_answer
 
 PLACES = 12
@@ -118,7 +119,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         answer_as(studio, person)
     server = ThreadServer(place, studio.database, build_app(studio.database))
     server.start()
-    with job_worker(studio.database):
+    with forked_jobs(), job_worker(studio.database):
         yield f"{server.url}/owner/"
     server.stop()
 

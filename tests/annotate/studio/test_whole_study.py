@@ -25,7 +25,7 @@ from benchmarks.serving import Annotator
 from hsfiq.releases.verify import verify
 from tests.annotate.studio.conftest import TITLE, write_own_data
 from tests.browser import TIMEOUT_MS
-from tests.processes import Fork, run_command_line
+from tests.processes import start_with_jobs
 
 PASSWORD = "a sentence that is long"
 WIDE, NARROW = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
@@ -37,7 +37,7 @@ def new_server(folder: Path) -> Iterator[str]:
     """`hsfiq serve` without a database; what it prints has the link of the first visit."""
     port, log = free_port(), folder / "server.log"
     options = ("serve", "--port", str(port), "--database", f"sqlite:///{folder}/new.db")
-    server = Fork(run_command_line, options, log)
+    server = start_with_jobs(*options, log=log)
     try:
         yield first_link(log)
     finally:
@@ -88,7 +88,7 @@ class Owner:
         expect(self.page.get_by_role("heading", name=title, level=1)).to_be_visible()
 
     def drop(self, *files: Path) -> None:
-        self.page.wait_for_load_state("networkidle")
+        self.page.wait_for_load_state()
         self.page.set_input_files("input[type=file]:not([webkitdirectory])", [*files])
 
     def enter(self, key: str, value: str) -> None:
