@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from playwright.sync_api import BrowserContext, Page, Route, expect
+from playwright.sync_api import BrowserContext, Page, Route
 from sqlalchemy import select
 
 from benchmarks.browsing import answers, free_port, wait_until
@@ -20,7 +20,7 @@ from hsfiq.db.studio_tables import Draft
 from hsfiq.drafts import Content, change_draft, create_draft, draft_folder, new_content
 from tests.annotate.owner.studies_in_progress import PASSWORD, set_owner
 from tests.annotate.studio.conftest import StudioClient, fill
-from tests.processes import Fork, run_command_line
+from tests.processes import start_with_jobs
 
 LONGEST_SECONDS = 180
 
@@ -57,7 +57,7 @@ class KillableServer:
 
     def start(self) -> None:
         options = ("serve", "--port", str(self.port), "--database", self.url)
-        self.process = Fork(run_command_line, options, self.folder / "server.log")
+        self.process = start_with_jobs(*options, log=self.folder / "server.log")
         wait_until(lambda: answers(self.port, "/healthz"), "hsfiq serve", LONGEST_SECONDS)
 
     def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
@@ -92,19 +92,16 @@ class KillableServer:
         wait_until(is_there, f"{text} in the draft", LONGEST_SECONDS)
 
 
-def logged_in(context: BrowserContext, server: KillableServer) -> Page:
-    page = context.new_page()
-    page.goto(f"{server.address}/login")
-    page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Log in").click()
-    expect(page.get_by_role("button", name="New study")).to_be_visible()
-    return page
+def log_in(context: BrowserContext, server: KillableServer) -> None:
+    given = {"name": "owner", "password": PASSWORD}
+    reply = context.request.post(f"{server.address}/login", form=given, max_redirects=0)
+    assert reply.status == 303
 
 
 def at(context: BrowserContext, address: str) -> Page:
     """A page in a new tab, with everything in it unfolded."""
     page = context.new_page()
-    page.goto(address, wait_until="networkidle")
+    page.goto(address)
     unfold(page)
     return page
 

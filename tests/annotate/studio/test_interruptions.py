@@ -22,7 +22,7 @@ from tests.annotate.studio.interrupting import (
     KillableServer,
     at,
     keep_as_it_is,
-    logged_in,
+    log_in,
     lose_reply,
     until,
 )
@@ -99,7 +99,7 @@ def test_what_is_typed_while_the_server_is_away_is_saved_later(
     context: BrowserContext, server: KillableServer
 ) -> None:
     """In each step, in tabs that stay open and in tabs that are closed meanwhile."""
-    logged_in(context, server)
+    log_in(context, server)
     stays, closed = (server.new_draft(with_all_fields) for _ in range(2))
     tabs = [
         (at(context, step_of(server, token, field.step)), token, field)
@@ -127,7 +127,7 @@ def test_what_is_typed_while_the_server_is_away_is_saved_later(
 def test_a_reload_just_after_typing_loses_nothing(
     context: BrowserContext, server: KillableServer, field: Field
 ) -> None:
-    logged_in(context, server)
+    log_in(context, server)
     token = server.new_draft(with_all_fields)
     page = at(context, step_of(server, token, field.step))
     enter(page, field)
@@ -144,7 +144,7 @@ def test_a_reload_just_after_typing_loses_nothing(
 def test_a_lost_reply_is_no_change_elsewhere(
     context: BrowserContext, server: KillableServer, field: Field
 ) -> None:
-    logged_in(context, server)
+    log_in(context, server)
     token = server.new_draft(with_all_fields)
     page = at(context, step_of(server, token, field.step))
     lose_reply(page)
@@ -160,7 +160,7 @@ def test_a_lost_reply_is_no_change_elsewhere(
 def test_an_older_tab_asks_before_it_overwrites(
     context: BrowserContext, server: KillableServer, field: Field
 ) -> None:
-    logged_in(context, server)
+    log_in(context, server)
     token = server.new_draft(with_all_fields)
     older, newer = (at(context, step_of(server, token, field.step)) for _ in range(2))
     enter(newer, field)
@@ -193,7 +193,7 @@ BUTTONS = {
 def test_a_button_whose_reply_was_lost_does_nothing_twice(
     context: BrowserContext, server: KillableServer, step: str, place: str
 ) -> None:
-    logged_in(context, server)
+    log_in(context, server)
     token = server.new_draft(with_all_fields)
     page = at(context, step_of(server, token, step))
     before = server.content(token)
@@ -213,7 +213,7 @@ def test_a_button_whose_reply_was_lost_does_nothing_twice(
 def test_undo_in_a_line_undoes_what_the_line_tells(
     context: BrowserContext, server: KillableServer
 ) -> None:
-    logged_in(context, server)
+    log_in(context, server)
     token = server.new_draft(with_all_fields)
     page = at(context, step_of(server, token, "question"))
     page.locator('[data-to="away"]').first.click()
@@ -227,8 +227,8 @@ def test_undo_in_a_line_undoes_what_the_line_tells(
 
 
 def test_a_new_study_is_made_once(context: BrowserContext, server: KillableServer) -> None:
-    home = logged_in(context, server)
-    home.wait_for_load_state("networkidle")
+    log_in(context, server)
+    home = at(context, server.address)
     before = count(server, Draft)
     lose_reply(home, server)
     home.get_by_role("button", name="New study").click()
@@ -262,13 +262,13 @@ def before_part(page: Page, number: int, then: Callable[[Route], None]) -> None:
 def test_an_upload_goes_on_after_a_kill_a_reload_and_back(
     context: BrowserContext, server: KillableServer, tmp_path: Path
 ) -> None:
-    logged_in(context, server)
+    log_in(context, server)
     archive = tmp_path / "noisy.zip"
     archive.write_bytes(NOISY)
     token = server.new_draft(lambda content: content.without_file("garments"))
     page = at(context, step_of(server, token, "systems"))
     page.on("dialog", lambda dialog: dialog.accept())
-    page.goto(step_of(server, token, "images"), wait_until="networkidle")
+    page.goto(step_of(server, token, "images"))
 
     def received() -> int:
         return sum(upload.received for upload in uploads_of(server.folder_of(token)))
@@ -297,7 +297,7 @@ def test_an_upload_goes_on_after_a_kill_a_reload_and_back(
 def test_two_tabs_that_send_the_same_file_bring_it_once(
     context: BrowserContext, server: KillableServer, tmp_path: Path
 ) -> None:
-    logged_in(context, server)
+    log_in(context, server)
     archive = tmp_path / "noisy.zip"
     archive.write_bytes(NOISY)
     token = server.new_draft()
@@ -322,7 +322,7 @@ def launches(server: KillableServer, token: str) -> list[str]:
 def test_a_study_is_opened_once_and_its_links_are_made_once(
     context: BrowserContext, server: KillableServer
 ) -> None:
-    logged_in(context, server)
+    log_in(context, server)
     token = server.new_draft()
     page, other = (at(context, step_of(server, token, "launch")) for _ in range(2))
     page.get_by_role("button", name="Open the study").dblclick()
@@ -352,7 +352,7 @@ def make_links(page: Page, server: KillableServer) -> None:
     button.click()
     expect(page.locator("#said")).to_contain_text(LOST)
     server.start()
-    page.reload(wait_until="networkidle")
+    page.reload()
     expect(page.get_by_text("3 links have not been used yet")).to_be_visible()
     with page.expect_download() as saved:
         button.click()

@@ -16,7 +16,7 @@ from tests.annotate.studio.interrupting import (
     KillableServer,
     at,
     keep_as_it_is,
-    logged_in,
+    log_in,
     lose_reply,
     unfold,
 )
@@ -62,7 +62,7 @@ def watch(context: BrowserContext, server: KillableServer, query: str = "") -> P
 def test_notes_are_kept_while_they_are_written_and_are_made_once(
     context: BrowserContext, server: KillableServer
 ) -> None:
-    logged_in(context, server)
+    log_in(context, server)
     page = watch(context, server, "?person=p1")
     note = page.locator('form[data-act="note"][data-about="p1"] textarea')
     note.fill("Looks at every image")
@@ -70,18 +70,18 @@ def test_notes_are_kept_while_they_are_written_and_are_made_once(
     with page.expect_response(page.url):
         pass  # the page refreshes itself
     expect(note).to_have_value("Looks at every image")
-    page.reload(wait_until="networkidle")
+    page.reload()
     expect(note).to_have_value("Looks at every image")
     unfold(page)
     without_reply(page, 'form[data-act="note"][data-about="p1"] button')
     assert rows(server, AnswerNote) == 1
     expect(note).to_have_value("")
-    page.reload(wait_until="networkidle")
+    page.reload()
     expect(note).to_have_value("")
 
 
 def test_a_decision_is_made_once(context: BrowserContext, server: KillableServer) -> None:
-    logged_in(context, server)
+    log_in(context, server)
     page = watch(context, server, "?person=p1")
     page.locator('input[name="pay"][value="approve"]').check(force=True)
     without_reply(page, "#do", server)
