@@ -134,7 +134,7 @@ def _notes(release: Release, name: str) -> Iterator[str]:
     if names:
         yield (
             f'metric "{name}" comes from a scorer that was retrained on {", ".join(names)}, '
-            "a different release; if the releases share triplets or people, these figures are too "
+            "not on this release; if the releases share triplets or people, these figures are too "
             "high"
         )
 

@@ -330,7 +330,7 @@ def arena(
         UnreadableInput: the table lacks a column, or `turns` or `unit` is unknown.
     """
     if turns not in TURNS:
-        raise UnreadableInput("turns", f"unknown turns: {turns}", f"use {' or '.join(TURNS)}")
+        raise UnreadableInput("turns", f"no such turns: {turns}", f"use {' or '.join(TURNS)}")
     all_votes = Votes.of(votes, names)
     taken = all_votes.taken(turns)
     bootstrap = Bootstrap.of_rows(

@@ -225,7 +225,7 @@ def test_pairs_chosen_for_a_scorer_are_noted() -> None:
     chosen = replace(release, is_chosen=True)
     analysis = analyze(chosen, [Recall(5)], bootstrap_of(chosen, 5))
     assert analysis.notes == (CHOSEN_PAIRS,)
-    assert "NOTE: The pairs were chosen for what" in analysis_text(analysis)
+    assert "NOTE: The pairs were chosen because" in analysis_text(analysis)
 
 
 def test_all_intervals_come_from_the_given_bootstrap() -> None:

@@ -269,7 +269,7 @@ def test_reasons(study: list[Question], reason: str) -> None:
 def test_a_system_that_is_always_on_one_side_is_not_told_apart(with_places: Release) -> None:
     preferences = with_places.preferences.assign(system_1="one", system_2="two")
     result = answer_model(replace(with_places, preferences=preferences))
-    assert str(result.reason).startswith("the sides or places on which systems were shown")
+    assert str(result.reason).startswith("the effects cannot be separated")
 
 
 @settings(few, max_examples=10)

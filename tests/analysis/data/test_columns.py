@@ -158,7 +158,7 @@ def test_an_invalid_k_is_an_error(name: str) -> None:
     [
         (lambda: parse_metric("  "), "the name is empty"),
         (lambda: Recall(0), "recall@0: k must be 1 or more"),
-        (lambda: ScoreColumn("recall@5"), "counted from the sets"),
+        (lambda: ScoreColumn("recall@5"), "computed from the sets"),
     ],
 )
 def test_impossible_metrics_cannot_be_made(make_metric: Callable[[], Metric], message: str) -> None:

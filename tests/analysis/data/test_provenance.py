@@ -244,7 +244,7 @@ def test_a_release_of_the_same_name_may_hold_the_same_answers(
 ) -> None:
     release = with_provenance(folder, tmp_path, {"metric": "mine", "trained_on": [OLDER]})
     (note,) = training_notes(release if part is None else take_part(release, part), METRICS)
-    assert "retrained on small 0.9.0, which is not what is analyzed; where it asked about" in note
+    assert "retrained on small 0.9.0, not on this release; if the releases share triplets" in note
 
 
 @pytest.mark.parametrize("sources", [[SOURCE, FOREIGN], [FOREIGN, SOURCE], [SOURCE, SOURCE]])
@@ -255,7 +255,7 @@ def test_every_release_that_a_scorer_was_retrained_on_is_checked(
     note, *other_notes = training_notes(release, METRICS)
     assert note.endswith("use --part test")
     assert len(other_notes) == (FOREIGN in sources)
-    assert all("which is not what is analyzed" in note for note in other_notes)
+    assert all("not on this release" in note for note in other_notes)
     assert training_notes(take_part(release, "test"), METRICS) == tuple(other_notes)
 
 
@@ -266,7 +266,7 @@ def test_held_out_questions_may_be_in_an_older_release(folder: Path, tmp_path: P
     own_note, other_notes = training_notes(release, METRICS)
     assert own_note.endswith("use --part test")
     assert "small 0.8.0, small 0.9.0" in other_notes
-    assert "which is not what is analyzed" in other_notes
+    assert "not on this release" in other_notes
     assert training_notes(take_part(release, "test"), METRICS) == (other_notes,)
 
 

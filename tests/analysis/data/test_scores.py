@@ -131,7 +131,7 @@ def test_invalid_scores_files_are_errors(tmp_path: Path) -> None:
     paths = [write(tmp_path / name, per_set(1.0)) for name in ("mine.csv", "mine.jsonl")]
     with pytest.raises(UnreadableInput, match=r"mine\.csv already gives mine; rename one"):
         find_scores(tmp_path, paths)
-    with pytest.raises(UnreadableInput, match=r"recall@5 is counted from the sets"):
+    with pytest.raises(UnreadableInput, match=r"recall@5 is computed from the sets"):
         find_scores(tmp_path, [write(tmp_path / "recall@5.csv", per_set(1.0))])
 
 

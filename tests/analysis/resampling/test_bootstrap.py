@@ -139,7 +139,7 @@ def test_very_few_clusters_have_students_interval() -> None:
     low, high = stats.t.interval(0.95, 2, values.mean(), values.std(ddof=1) / 3**0.5)
     assert (interval.low, interval.high) == pytest.approx((low, high), rel=0.03)
     assert interval.df == 2
-    assert "3 clusters are few" in str(interval.note)
+    assert "only 3 clusters" in str(interval.note)
 
 
 @pytest.mark.parametrize("unit", UNITS)

@@ -100,7 +100,7 @@ def test_few_effective_clusters_are_named() -> None:
         ).note
 
     assert note([5] * 30) is None
-    assert str(note([5] * 29)).startswith("29 clusters are few")
+    assert str(note([5] * 29)).startswith("only 29 clusters")
     assert "30 clusters of unequal size (effectively 5.9)" in str(
         note([10] * 24 + [60] * 4 + [300] * 2)
     )

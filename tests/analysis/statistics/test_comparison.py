@@ -345,7 +345,7 @@ def test_what_is_undefined_has_a_reason() -> None:
     rising, flat = [float(n) for n in range(8)], [1.0] * 8
     equal_scores = [replace(q, scores=(3, 3)) for q in two_people]
     ties = [replace(q, preferred=0) for q in two_people]
-    single_reason = "one participant alone"
+    single_reason = "a test needs more than one"
     empty_reason = ("one: n = 0", "no pair has", "in every pair, one of the metrics")
     for study, columns, reasons in (
         ([], ([], []), empty_reason),

@@ -267,7 +267,7 @@ def test_resamples_are_fitted_like_their_rows() -> None:
     ("counts", "n", "reason"),
     [
         ({(0, 1): (6, 5, 0)}, 2, "a was always set 1, so side and system cannot be separated"),
-        ({(0, 1): (6, 0, 0), (1, 0): (0, 5, 0)}, 2, "a never lost to the other systems, so no"),
+        ({(0, 1): (6, 0, 0), (1, 0): (0, 5, 0)}, 2, "a never lost to the other systems, so its"),
         ({(0, 1): (6, 0, 0), (1, 0): (5, 0, 0)}, 2, "the likelihood has no maximum"),
         ({(0, 1): (6, 5, 1), (1, 2): (3, 4, 0)}, 3, "a was always set 1"),
         ({(0, 1): (6, 5, 1)}, 3, "no question compares a, b with the other systems"),

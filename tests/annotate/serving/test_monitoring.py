@@ -297,7 +297,7 @@ def refuse(words: str, *options: str | Path) -> None:
 @pytest.mark.parametrize(("options", "words"), [
     (["--auth-header", "X-Remote-User"], "needs --auth-secret-file"),
     (["--auth-secret-file", "absent"], "needs --auth-header"),
-    (["--auth-header", "X-Auth-Secret"], "no header for a user's name"),
+    (["--auth-header", "X-Auth-Secret"], "cannot be the header for a user's name"),
 ])  # fmt: skip
 def test_a_header_with_names_needs_a_secret(options: list[str], words: str) -> None:
     refuse(words, *options, "--database", "sqlite:///x.db")

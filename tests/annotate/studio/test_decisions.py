@@ -301,7 +301,7 @@ def test_answers_can_be_left_out_of_somebody_who_has_not_finished(
     study: Database, owner: TestClient
 ) -> None:
     page = owner.get(f"{WATCH}?person=p6").text
-    assert "every question is answered" in page
+    assert "all questions are answered" in page
     assert '<input name="reason"' in page
     reply = done(owner, "decide", person="p6", pay="", answers="out", reason="it is a bot")
     assert (status(study, "p6"), reply["go"]) == ("excluded", "")
@@ -383,7 +383,7 @@ def test_a_payment_is_undone_before_it_leaves(
     done(owner, "decide", **decision("reject", "out", reason=LONG))
     with study.writing() as session:
         session.scalars(select(Job).where(Job.state == "waiting")).one().state = "running"
-    assert "being told" in refused(owner, "undecide", person="p1")
+    assert "being notified" in refused(owner, "undecide", person="p1")
     assert [kind for _, kind, *_ in payments(study)] == ["reject"]
 
 

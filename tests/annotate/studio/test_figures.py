@@ -79,7 +79,12 @@ def test_an_empty_study_says_so(place: Place) -> None:
     database = make_study(place)
     with database.reading() as session:
         text = figures_in(session, list_studies(session)[0], database)
-    for words in ("No times yet", "No score yet", "No preference yet", "No check was answered"):
+    for words in (
+        "No times yet",
+        "No score yet",
+        "No preference yet",
+        "No check has been answered",
+    ):
         assert words in text
     database.close()
 

@@ -329,7 +329,7 @@ def test_a_study_is_opened_once_and_its_links_are_made_once(
     page.reload()
     other.reload()
     other.get_by_role("button", name="Cancel the opening").click()
-    expect(other.locator("#said")).to_contain_text("Taken back")
+    expect(other.locator("#said")).to_contain_text("Cancelled")
     expect(page.get_by_role("button", name="Open the study")).to_be_visible()
     assert launches(server, token) == ["stopped"]
     lose_reply(page, server)

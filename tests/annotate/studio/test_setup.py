@@ -177,7 +177,7 @@ def test_opening_can_be_taken_back(studio: StudioClient) -> None:
     assert job.commands == [["draft", "draw", token, "--open"]]
     assert 8 < (job.not_before - datetime.now(UTC)).total_seconds() <= 10
     assert "Cancel the opening" in studio.get(page).text
-    assert studio.act(page, "stop", job=job.id).json()["say"].startswith("Taken back")
+    assert studio.act(page, "stop", job=job.id).json()["say"].startswith("Cancelled")
     assert studio.act(page, "open").status_code == 200
 
 

@@ -67,7 +67,7 @@ def test_gaps_short_lists_and_absent_images_are_said(studio: StudioClient, token
     rewrite(studio, token, change)
     studio.save(token, "systems", "design.k", "5", type="int")
     text = page(studio, token)
-    assert "Nothing for q05." in text
+    assert "No list for q05." in text
     assert "Fewer than 5 images for q04." in text
     assert "1 image is missing: not-there." in text
     assert "1 list is for an unknown query: other." in text
