@@ -23,8 +23,8 @@ from hsfiq.text import first_few
 # Retrievers by a specification `NAME:ARGUMENT`, ours and those of installed packages.
 #
 # A package adds one with an entry point of the group `hsfiq.encoders`, whose object takes the
-# argument and returns a `hsfiq.model.encoders.encoder.Retriever`; docs/reference/encoders.md has an
-# example.
+# argument and returns a `hsfiq.model.encoders.encoder.Retriever`; docs/contributing/plugins.md has
+# an example.
 
 GROUP: Final = "hsfiq.encoders"
 OURS: Final[dict[str, Callable[[str], Retriever]]] = {

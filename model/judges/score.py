@@ -44,7 +44,8 @@ from hsfiq.text import first_few
 # Judges by a specification `NAME:ARGUMENT`, ours and those of installed packages.
 #
 # A package adds one with an entry point of the group `hsfiq.judges`, whose object takes the
-# argument and returns a `hsfiq.model.judges.judge.Judge`; docs/reference/judges.md has an example.
+# argument and returns a `hsfiq.model.judges.judge.Judge`; docs/contributing/plugins.md has an
+# example.
 
 GROUP: Final = "hsfiq.judges"
 

@@ -27,7 +27,8 @@ from tests.model.judges.small_models import PLACES, llava, paligemma, saved_vlm
 from tests.model.release_scores.scored_release import about, set_scores
 from tests.model.scorer.helpers import CPU, hsfiq
 
-DOCS = Path(__file__).parents[3] / "docs" / "reference" / "judges.md"
+DOCS = Path(__file__).parents[3] / "docs"
+PAGES = ("reference/judges.md", "contributing/plugins.md")
 
 
 @pytest.fixture(scope="module")
@@ -130,8 +131,8 @@ def test_features_used_longest_ago_are_dropped() -> None:
 def test_the_judge_of_the_docs_is_found_and_scores(
     release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    blocks = re.findall(r"```(?:python|toml)\n(.*?)```", DOCS.read_text(), re.DOTALL)
-    prompt, module, settings = blocks
+    text = "".join((DOCS / page).read_text() for page in PAGES)
+    prompt, *_, module, settings = re.findall(r"```(?:python|toml)\n(.*?)```", text, re.DOTALL)
     (tmp_path / "own.toml").write_text(prompt)
     assert read_judge_prompt(str(tmp_path / "own.toml")).highest == 5
     (tmp_path / "their_judge.py").write_text(module)

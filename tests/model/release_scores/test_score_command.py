@@ -287,7 +287,7 @@ def test_lists_of_searches_are_scored_by_the_text_of_their_turn(
     assert list(about(tmp_path / "searches.scores")["release"]["sha256"]) == ["turns.parquet"]
 
 
-DOCS = Path(__file__).parents[3] / "docs" / "reference" / "encoders.md"
+DOCS = Path(__file__).parents[3] / "docs" / "contributing" / "plugins.md"
 
 
 def test_model_of_transformers_scores_a_release(loop: Loop, release: Path, tmp_path: Path) -> None:
@@ -329,7 +329,8 @@ def test_a_trained_model_of_transformers_is_a_metric(
 def test_the_encoder_of_the_docs_is_found_and_scores(
     loop: Loop, release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module, settings = re.findall(r"```(?:python|toml)\n(.*?)```", DOCS.read_text(), re.DOTALL)
+    blocks = re.findall(r"```(?:python|toml)\n(.*?)```", DOCS.read_text(), re.DOTALL)
+    module, settings, *_ = blocks
     assert len([line for line in module.splitlines() if line.strip()]) <= 40
     (tmp_path / "their_encoder.py").write_text(module)
     added = tmp_path / "their_encoder-1.0.dist-info"
