@@ -1,3 +1,3 @@
-"""The dataset: records, database, study design, readers, releases and the command line."""
+"""The study platform: records, database, study design, readers, releases and the command line."""
 
 __version__ = "0.1.0"

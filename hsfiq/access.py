@@ -1,4 +1,4 @@
-"""Who may see what: logins, roles, accounts, tokens, and the key that signs cookies and pages."""
+"""Access control: logins, roles, accounts, tokens, and the key that signs cookies and pages."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ LINK_DAYS = 7
 
 
 def account_name(text: str) -> str:
-    """The name as it is stored: accounts' names do not depend on case."""
+    """The stored form of the name: names of accounts are case-insensitive."""
     return text.strip().lower()
 
 
@@ -57,7 +57,7 @@ def accounts(session: Session) -> Sequence[Account]:
 
 
 def find_account(session: Session, name: str, *, lock: bool = False) -> Account | None:
-    """The account with this name; with `lock`, nobody else changes it before the transaction ends.
+    """The account with this name; `lock` prevents other changes until the transaction ends.
 
     A log-in or a change of an account locks it first, so no log-in outlives a reset.
     """
@@ -68,7 +68,7 @@ def find_account(session: Session, name: str, *, lock: bool = False) -> Account 
 
 
 def has_password(session: Session) -> bool:
-    """Whether anybody can log in with a password."""
+    """Whether an account has a password."""
     usable = select(Account.id).where(Account.password.is_not(None), ~Account.is_disabled)
     return session.scalars(usable.limit(1)).first() is not None
 
@@ -88,10 +88,10 @@ def invite(session: Session, name: str, role: Role, expires_at: datetime) -> str
     if not NAME.fullmatch(stored_name):
         raise UnreadableInput(
             "NAME",
-            f"{name[:80]!r} is no name of an account",
+            f"{name[:80]!r} is not a valid account name",
             "use up to 64 letters, digits and ._@+-, such as kim or kim@example.org",
         )
-    taken = Conflict(f"there is an account {stored_name} already", remedy="choose another name")
+    taken = Conflict(f"account {stored_name} already exists", remedy="choose another name")
     if find_account(session, stored_name) is not None or stored_name == OWNER:
         raise taken
     account = Account(name=stored_name, role=role)
@@ -111,14 +111,14 @@ def reset(session: Session, name: str, expires_at: datetime) -> str:
 
 
 def disable(session: Session, name: str) -> None:
-    """Refuse an account from now on, which also ends its logins."""
+    """Disable an account, which also ends its logins."""
     account = other_account(session, name)
     account.is_disabled, account.link_hash, account.link_expires_at = True, None, None
     end_logins(session, account)
 
 
 def change_role(session: Session, name: str, role: Role) -> None:
-    """Give an account another role, which its logins have at once."""
+    """Change an account's role, also for its current logins."""
     other_account(session, name).role = role
     session.flush()
 
@@ -210,7 +210,7 @@ def link_expiry(now: datetime, days: int = LINK_DAYS) -> datetime:
 LOGIN_DURATION = timedelta(hours=12)
 
 HOSTS_DIFFER = timedelta(minutes=5)
-"""By at most this much may the clocks of hosts that serve one database differ."""
+"""The largest difference between the clocks of hosts that serve the same database."""
 
 
 def log_in(session: Session, account: Account, now: datetime) -> str:
@@ -233,7 +233,7 @@ def log_out(session: Session, token: str) -> None:
 
 
 def user_of_login(session: Session, token: str, now: datetime) -> User | None:
-    """Whose login it is; None if it is not valid or the account is disabled."""
+    """The user of a login; None if the login is invalid or the account is disabled."""
     valid = (
         select(Account)
         .join(Login, Login.account_id == Account.id)
@@ -281,7 +281,8 @@ def new_hash(password: str) -> str:
 def matches(stored: str | None, password: str) -> bool:
     """Whether the password is the stored one.
 
-    Without a stored one the check takes as long, so that nobody learns which accounts exist.
+    The check takes the same time without a stored password, so that it does not reveal existing
+    accounts.
     """
     from argon2.exceptions import VerifyMismatchError  # noqa: PLC0415 (the extra may be absent)
 
@@ -305,7 +306,7 @@ def hasher() -> PasswordHasher:
 
 @cache
 def hash_of_nothing() -> str:
-    """What passwords are compared with if there is none."""
+    """The hash to compare with if there is no password."""
     hashed: str = hasher().hash(b"")
     return hashed
 
@@ -330,7 +331,7 @@ def encoded(password: str) -> bytes:
 
 
 def normalized(password: str) -> str:
-    """The password with one spelling of characters that keyboards compose differently."""
+    """The password in Unicode normal form, independent of the keyboard."""
     return unicodedata.normalize("NFKC", password)
 
 
@@ -342,7 +343,7 @@ def normalized(password: str) -> str:
 VARIABLE = "HSFIQ_SECRET_FILE"
 SETTING = "secret_key"
 IN_FILE = "in a file"
-"""What the database holds instead of the key, once a file has it."""
+"""The database's value instead of the key, once the key is in a file."""
 
 BYTES = 32
 KEY = re.compile(r"[0-9a-f]{64}")
@@ -350,7 +351,7 @@ COMMAND = "`hsfiq secret create FILE`"
 
 
 def signing_keys(database: Database) -> list[bytes]:
-    """The keys, the newest first: it signs, the others are still valid.
+    """The keys, the newest first; the newest signs, the others are still valid.
 
     The first call for a database without a key makes one. `UnreadableInput` if the file cannot be
     used, or is not named although the database's key has been moved to one.
@@ -367,7 +368,9 @@ def signing_keys(database: Database) -> list[bytes]:
         raise RuntimeError("the signing key was stored but cannot be read back")
     if key == IN_FILE:
         raise UnreadableInput(
-            VARIABLE, "is not set, but the key of this database is in a file", "name that file"
+            VARIABLE,
+            "is not set, but this database's key is stored in a file",
+            "set the variable to that file",
         )
     return [bytes.fromhex(key)]
 
@@ -401,11 +404,11 @@ def read_keys(file: Path) -> list[bytes]:
 def create_file(database: Database, file: Path, actor: Actor) -> None:
     """Write a new key and the database's own to a new file, and delete the one in the database.
 
-    What the database's key has signed stays valid until it is rotated out.
+    Data signed by the database's key stay valid until the key is rotated out.
     """
     stored = stored_key(database)
     if stored == IN_FILE:
-        raise UnreadableInput(str(file), "the key of this database is in a file already")
+        raise UnreadableInput(str(file), "the key of this database is already in a file")
     keys = [secrets.token_hex(BYTES), *([stored] if stored else [])]
     with explained_write_errors(file), new_private_file(file) as draft:
         draft.write_text("\n".join(keys) + "\n", encoding="ascii")
@@ -416,7 +419,7 @@ def create_file(database: Database, file: Path, actor: Actor) -> None:
 
 
 def rotate(file: Path, *, forget: bool) -> None:
-    """Put a new key into a file; the last one stays valid until the next time, unless `forget`."""
+    """Write a new key to a file; the previous one is valid until the next, unless `forget`."""
     keys = [] if forget else [read_keys(file)[0].hex()]
     read_keys(file)
     draft = file.with_name(f".{file.name}-{os.getpid()}.draft")

@@ -1,4 +1,4 @@
-"""Who acts, in which role, and what the audit log calls the actions."""
+"""Actors, their roles, and the names of actions in the audit log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Role(StrEnum):
 
 
 class Permission(StrEnum):
-    """What somebody may do in the studio.
+    """The permissions in the studio.
 
     `READ`: answers, figures and previews. `EXPORT`: downloading releases. `RECRUIT`: invitations,
     pausing and resuming. `MANAGE`: everything else, with the accounts.
@@ -52,7 +52,7 @@ class User:
 
 
 class Action(StrEnum):
-    """What somebody did; the part before the dot is what it was done to."""
+    """An action; the part before the dot is its object."""
 
     DRAFT_CREATE = "draft.create"
     DRAFT_DELETE = "draft.delete"
@@ -125,7 +125,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Somebody as the audit log names them."""
+    """An actor's name in the audit log."""
 
     name: str
 
@@ -135,7 +135,7 @@ NOBODY = Actor("not logged in")
 
 
 def command_line() -> Actor:
-    """The user whose process this is, or the number of one who has no name, as in a container.
+    """The user of this process, or the number of a user without a name, as in a container.
 
     In a job of the server, the account that started it.
     """

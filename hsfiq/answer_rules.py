@@ -18,33 +18,33 @@ SHORTEST_REASON = 3
 """The least number of characters of a reason, where the study asks for a reason."""
 LONGEST_REASON = 10_000
 CONFIRMED_DIFFERENCE = 3
-"""Where the study asks for it, a preference for a set scored so many points lower is confirmed."""
+"""If enabled, a preference for a set with a score lower by this many points must be confirmed."""
 WHITE_SPACE = (
     "\t\n\v\f\r \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000\ufeff"
 )
-"""What does not count at either end of a reason: what `trim` removes in a browser.
+"""The characters ignored at both ends of a reason: the same as `trim` in a browser.
 
 `str.strip` without an argument removes a different set.
 """
 
 WATCHED_ERROR = 0.05
-"""The chance that a decision between two systems is ever wrong, over all studies of them."""
+"""The error probability of decisions between two systems over all their studies."""
 SPENT = 0.8
-"""The share of what is left of it that each of these studies spends."""
+"""The share of the remaining error probability that each of these studies spends."""
 
 
 def error_of_study(n_earlier: int) -> float:
     """The error of a study whose systems `n_earlier` studies have compared before.
 
-    A study that is started again until it decides has several chances to be wrong: their sum over
-    any number of studies is at most `WATCHED_ERROR`.
+    Repeating a study until it decides accumulates error; the total over any number of studies is at
+    most `WATCHED_ERROR`.
     """
     return WATCHED_ERROR * SPENT * (1 - SPENT) ** n_earlier
 
 
 ImageState = Literal["missing", "unloaded", "loaded", "shown", "enlarged"]
-"""How an image stood when the answer was given; the last three each include the one before.
+"""The state of an image when the answer was given; the last three each include the one before.
 
 - missing: its file is absent or cannot be decoded, so the page showed a placeholder
 - unloaded: the browser has not loaded it
@@ -193,9 +193,9 @@ def contradicts(preferred: int, score_1: int, score_2: int, *, by: int = 1) -> b
 @overload
 def contradicts(preferred: Values, score_1: Values, score_2: Values, *, by: int = 1) -> Values: ...
 def contradicts(preferred: Any, score_1: Any, score_2: Any, *, by: int = 1) -> Any:
-    """Whether the preferred set (0 for a tie) has a score lower by so many points or more.
+    """Whether the score of the preferred set (0 for a tie) is lower by at least this many points.
 
-    Also of columns (pandas, NumPy), value by value.
+    Works elementwise on columns (pandas, NumPy), too.
 
     >>> contradicts(1, 2, 4), contradicts(2, 2, 4), contradicts(1, 3, 3), contradicts(0, 1, 5)
     (True, False, False, False)

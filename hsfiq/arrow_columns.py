@@ -41,7 +41,7 @@ Array = Any
 """An Arrow array; the types of Arrow's functions are not told apart further."""
 NULL = "null"
 _ESCAPED = b'"\\' + bytes(range(0x20))
-"""What a JSON text cannot hold as it is."""
+"""The characters that JSON must escape."""
 _LEAST, _MOST, _ZERO = pa.scalar(1e-4), pa.scalar(1e9), pa.scalar(0.0)
 """Arrow writes zeros and floats between these sizes as Python does, but whole ones without `.0`."""
 
@@ -110,7 +110,7 @@ def as_json(values: Array) -> Array:
 
 
 def is_plain(values: Array) -> bool:
-    """Whether the texts are in JSON as they are."""
+    """Whether the texts need no escaping in JSON."""
     _, _, data = values.buffers()
     if data is None:
         return True

@@ -20,7 +20,7 @@ if sys.platform != "win32":  # where nothing is locked, nor cleared away
     import fcntl
 
 DRAFT, OLD = ".draft", "-old"
-"""How the names of temporary folders end, and those of folders that are being replaced."""
+"""The suffixes of temporary folders, and of folders during replacement."""
 
 
 def indented_json(value: object) -> bytes:
@@ -52,7 +52,7 @@ def put_in_place(draft: Path, path: Path) -> None:
 def new_private_file(path: Path) -> Iterator[Path]:
     """A file that only its owner can read and write, and that becomes `path` at the end.
 
-    Nothing remains if the block raises; if the process is killed, perhaps `.<name>-*.draft`.
+    No file remains if the block raises; a killed process may leave `.<name>-*.draft`.
 
     Raises:
         UnreadableInput: the path exists, which is never replaced.
@@ -117,8 +117,8 @@ def draft_folder(folder: Path) -> Iterator[Path]:
 def temporary_folder_beside(folder: Path) -> Iterator[Path]:
     """A temporary folder on the same disk; at the end it is deleted, unless it has been moved.
 
-    What earlier processes left when they were killed is cleared away first: their temporary folders
-    are deleted, and a folder that was being replaced is back in its place.
+    The remains of killed processes are cleaned up first: their temporary folders are deleted, and a
+    folder under replacement is restored.
     """
     missing = [parent for parent in folder.parents if not parent.exists()]
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -141,7 +141,7 @@ def temporary_folder_beside(folder: Path) -> Iterator[Path]:
 def locked_draft(folder: Path) -> Iterator[Path]:
     """A new temporary folder that is locked, so that no other process clears it away.
 
-    One that is cleared away before it is locked is made again.
+    A folder that was removed before it was locked is created again.
     """
     with ExitStack() as stack:
         while True:
@@ -231,7 +231,7 @@ def explained_write_errors(path: Path, remedy: str = "") -> Iterator[None]:
 
 
 REPORT_FILES = ("report.html", "results.json")
-"""A folder that holds these is a report, and may be replaced."""
+"""A folder with these files is a report, and may be replaced."""
 
 
 def write_report(files: Mapping[str, bytes], folder: Path | str, *, force: bool = False) -> None:

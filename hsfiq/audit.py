@@ -1,4 +1,4 @@
-"""The audit log: its entries, recorded with what they are about, and as CSV and JSON lines."""
+"""The audit log: recording entries with their objects, and writing them as CSV and JSON lines."""
 
 from __future__ import annotations
 
@@ -34,9 +34,8 @@ def record(
 ) -> None:
     """Add an entry in the transaction of the action itself.
 
-    `study` is a study's name, None if the action concerns all of the database. `about` names what
-    else it concerns: pseudonyms, ids in releases, counts; nothing that is secret or identifies a
-    person outside the study.
+    `study` is a study's name, None if the action concerns all of the database. `about` names other
+    objects: pseudonyms, ids in releases, counts; never secrets or personal data.
     """
     entry = AuditEntry(
         at=datetime.now(UTC),
@@ -89,13 +88,13 @@ def newest_entries(
 
 
 def last_time(session: Session, action: Action, study: str | None = None) -> datetime | None:
-    """When something was done last; of a study, if one is named."""
+    """The time of the last such action; for one study, if named."""
     times = select(func.max(AuditEntry.at)).where(AuditEntry.action == action)
     return session.scalar(times if study is None else times.where(AuditEntry.study == study))
 
 
 def last_actor(session: Session, action: Action, study: str) -> str | None:
-    """Who did something to a study last."""
+    """The actor of the last such action on a study."""
     done = AuditEntry.action == action, AuditEntry.study == study
     actors = select(AuditEntry.actor).where(*done).order_by(AuditEntry.id.desc())
     return session.scalar(actors.limit(1))
@@ -106,7 +105,7 @@ def count_entries(session: Session, selection: Selection) -> int:
 
 
 def count_deleted_with_answers(session: Session, study: str) -> int:
-    """How many studies of this name were deleted that had answers, as their entries say."""
+    """The number of deleted studies of this name with answers, by the entries."""
     deleted = select(func.count()).where(
         AuditEntry.action == Action.STUDY_DELETE,
         AuditEntry.study == study,
@@ -116,7 +115,7 @@ def count_deleted_with_answers(session: Session, study: str) -> int:
 
 
 def prune(session: Session, actor: Actor, before: datetime) -> int:
-    """Delete the entries before a time, and record that; return how many they were."""
+    """Delete the entries before a time, and record the deletion; return their number."""
     old = AuditEntry.at < before
     number = session.scalar(select(func.count()).select_from(AuditEntry).where(old)) or 0
     session.execute(delete(AuditEntry).where(old))
@@ -126,7 +125,7 @@ def prune(session: Session, actor: Actor, before: datetime) -> int:
 
 
 def facts(entry: AuditEntry) -> dict[str, Any]:
-    """An entry as the command line prints it and files have it; the time is UTC in ISO 8601."""
+    """An entry as printed and exported; the time is UTC in ISO 8601."""
     return {
         "at": entry.at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         "actor": entry.actor,

@@ -64,7 +64,7 @@ class StudyContents:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What one state of a database holds; `rows` counts those of each table."""
+    """The contents of one state of a database; `rows` counts the rows of each table."""
 
     revision: str
     studies: tuple[StudyContents, ...]
@@ -95,10 +95,10 @@ class Contents:
 
 
 def read_contents(run_query: RunQuery, tables: Sequence[str], where: str) -> Contents:
-    """Read what a database with these tables holds.
+    """Read the contents of a database with these tables.
 
     Raises:
-        UnreadableInput: it is not a database of hsfiq; `where` names it.
+        UnreadableInput: it is not an hsfiq database; `where` names it.
     """
     require_hsfiq_tables(tables, where)
     revisions = run_query(f"SELECT version_num FROM {REVISION_TABLE}")  # noqa: S608 -- a constant
@@ -111,7 +111,7 @@ def read_contents(run_query: RunQuery, tables: Sequence[str], where: str) -> Con
 
 def require_hsfiq_tables(tables: Iterable[str], where: str) -> None:
     if not REQUIRED_TABLES.issubset(tables):
-        raise UnreadableInput(where, "holds no database of hsfiq")
+        raise UnreadableInput(where, "does not hold an hsfiq database")
 
 
 def count_statement(table: str) -> str:
@@ -129,14 +129,14 @@ _QUOTED_VALUE = re.compile(r': ".*"$')
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """How PostgreSQL's programs reach a database."""
+    """The connection settings for PostgreSQL's programs."""
 
     options: tuple[str, ...]
     environment: dict[str, str]
 
 
 def target_of(engine: Engine) -> Target:
-    """The engine's database. The password is not an option, since others can see options."""
+    """The engine's database. The password is not an option, since other users can see options."""
     _, given = engine.dialect.create_connect_args(engine.url)
     # The driver adds objects of its own.
     settings = {key: str(value) for key, value in given.items() if isinstance(value, str | int)}
@@ -239,11 +239,11 @@ class SchemaRows:
 
 
 def back_up_postgres(engine: Engine, where: str, draft: Path) -> Contents:
-    """Write one state of a database to a file; other processes may write to it meanwhile.
+    """Write one state of a database to a file, even while other processes write to the database.
 
     Raises:
         UnreadableInput: pg_dump or pg_restore is missing or too old, or pg_dump fails.
-        NothingToDo: the archive does not hold what the database holds.
+        NothingToDo: the archive differs from the database.
     """
     with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
         # The transaction exports the state that it counts, and pg_dump reads the same one.
@@ -266,13 +266,13 @@ def restore_postgres(file: Path, engine: Engine, where: str) -> Contents:
     Raises:
         UnreadableInput: the file is no backup of hsfiq, the database has tables, or pg_restore is
             missing, too old or fails.
-        NothingToDo: the file is damaged, or the database does not hold what it holds.
+        NothingToDo: the file is damaged, or the database differs from the backup.
     """
     archived = archived_rows(file, str(file))
     with engine.connect() as connection:
         pg_restore = program("pg_restore", server_version(connection))
         if connection.scalar(ALL_TABLES):
-            raise UnreadableInput(where, "has tables already", "name a database without tables")
+            raise UnreadableInput(where, "already has tables", "name a database without tables")
         target = target_of(engine)
     options = ["--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges"]
     options += ["--no-password", *target.options, str(file)]
@@ -280,7 +280,7 @@ def restore_postgres(file: Path, engine: Engine, where: str) -> Contents:
     with engine.connect() as connection:
         schema, contents = postgres_contents(connection, where)
     if schema not in archived or not archived[schema].matches(contents):
-        raise NothingToDo(f"{where}: differs from the backup; drop it, and restore again")
+        raise NothingToDo(f"{where}: differs from the backup; drop the database, and restore again")
     return contents
 
 
@@ -290,7 +290,7 @@ def server_version(connection: Connection) -> int:
 
 
 def postgres_contents(connection: Connection, where: str) -> tuple[str, Contents]:
-    """The PostgreSQL schema of hsfiq's tables, and what they hold."""
+    """The PostgreSQL schema of hsfiq's tables, and their contents."""
     schema = str(connection.scalar(SCHEMA))
     tables = list(connection.scalars(POSTGRES_TABLES))
     return schema, read_contents(
@@ -299,7 +299,7 @@ def postgres_contents(connection: Connection, where: str) -> tuple[str, Contents
 
 
 def archived_rows(file: Path, where: str) -> dict[str, SchemaRows]:
-    """Read an archive to its end, without a server; return what it holds by PostgreSQL schema.
+    """Read an archive completely, without a server; return its contents by PostgreSQL schema.
 
     Raises:
         UnreadableInput: pg_restore is missing or too old, or it is no archive of hsfiq.
@@ -323,7 +323,7 @@ def archived_rows(file: Path, where: str) -> dict[str, SchemaRows]:
         require_hsfiq_tables(rows[schema], where)
         require_known(revision, where)
     if not revisions:
-        raise UnreadableInput(where, "holds no database of hsfiq")
+        raise UnreadableInput(where, "does not hold an hsfiq database")
     return {schema: SchemaRows(revisions[schema], rows[schema]) for schema in revisions}
 
 
@@ -365,7 +365,7 @@ def back_up_sqlite(engine: Engine, where: str, draft: Path) -> Contents:
     """Copy one state of a database into an empty file; other processes may write meanwhile.
 
     Raises:
-        NothingToDo: the copy does not hold what the database holds.
+        NothingToDo: the copy differs from the database.
     """
     with engine.connect() as connection:
         # The connection's transaction keeps the state for both the counts and the copy.
@@ -387,7 +387,7 @@ def restore_sqlite(file: Path, draft: Path) -> Contents:
 
     Raises:
         UnreadableInput: the file is no backup.
-        NothingToDo: the backup is damaged, or the copy does not hold what it holds.
+        NothingToDo: the backup is damaged, or the copy differs from it.
     """
     require_backup(file)
     contents = sqlite_contents(file, str(file))
@@ -405,8 +405,8 @@ def require_backup(file: Path) -> None:
     if header[WRITE_VERSION] != b"\1":
         raise UnreadableInput(
             str(file),
-            "was not made by `hsfiq db backup`, and may lack answers that were in a file beside it",
-            "use it as it is, with --database",
+            "was not made by `hsfiq db backup`, and may lack answers from its write-ahead log",
+            "use the file directly, with --database",
         )
 
 
@@ -420,7 +420,7 @@ def copy(source: sqlite3.Connection, target_file: Path) -> None:
 
 
 def sqlite_contents(file: Path, where: str) -> Contents:
-    """What a file holds.
+    """The contents of a file.
 
     Raises:
         NothingToDo: SQLite finds that it is damaged.
@@ -444,7 +444,7 @@ def damage_reported(where: str) -> Iterator[None]:
 
 
 def read_only(file: Path) -> sqlite3.Connection:
-    """A connection to a file that nobody changes."""
+    """A connection to a file that no process changes."""
     return sqlite3.connect(f"{file.absolute().as_uri()}?immutable=1", uri=True)
 
 
@@ -458,7 +458,7 @@ NAMES = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """A backup's file and what it holds."""
+    """A backup's file and its contents."""
 
     file: Path
     size: int
@@ -481,7 +481,7 @@ def back_up(url: str, file: Path) -> Backup:
     where = shown_url(url)
     with engine_for(url, connect_existing) as engine:
         if is_fresh_sqlite(engine.url):
-            raise NothingToDo(f"{where}: there is no database yet")
+            raise NothingToDo(f"{where}: the database does not exist yet")
         is_sqlite = engine.dialect.name == "sqlite"
         write = back_up_sqlite if is_sqlite else back_up_postgres
         with explained_errors(file), new_private_file(file) as draft:
@@ -491,7 +491,7 @@ def back_up(url: str, file: Path) -> Backup:
 
 
 def restore(file: Path, url: str) -> Contents:
-    """Restore a backup into a database that holds nothing: all of it, or nothing.
+    """Restore a backup into an empty database, completely or not at all.
 
     Raises:
         UnreadableInput: the file is no backup of this kind of database, the database holds
@@ -503,8 +503,8 @@ def restore(file: Path, url: str) -> Contents:
         if engine.dialect.name != kind:
             raise UnreadableInput(
                 str(file),
-                f"is a backup of {NAMES[kind]}, but {where} is not",
-                f"name a database of {NAMES[kind]} with --database",
+                f"is a {NAMES[kind]} backup, but {where} is another kind of database",
+                f"name a {NAMES[kind]} database with --database",
             )
         if kind == "postgresql":
             return restore_postgres(file, engine, where)
@@ -549,7 +549,7 @@ def kind_of(file: Path) -> str:
     for magic, kind in KINDS.items():
         if beginning.startswith(magic):
             return kind
-    raise UnreadableInput(str(file), "is not a backup of `hsfiq db backup`")
+    raise UnreadableInput(str(file), "was not made by `hsfiq db backup`")
 
 
 def require_unused(path: Path) -> None:
@@ -585,7 +585,7 @@ Content = Mapping[str, TableContent]
 
 
 def copy_database(source: str, target: str) -> Content:
-    """Copy all rows of one state of a database into an empty one: all of them, or nothing.
+    """Copy all rows of one state of a database into an empty one, completely or not at all.
 
     Raises:
         UnreadableInput: a URL cannot be used, the source is not upgraded, or the target holds
@@ -594,7 +594,7 @@ def copy_database(source: str, target: str) -> Content:
     """
     with engine_for(source, connect_existing) as engine:
         if is_fresh_sqlite(engine.url):
-            raise NothingToDo(f"{shown_url(source)}: there is no database yet")
+            raise NothingToDo(f"{shown_url(source)}: the database does not exist yet")
         require_current(engine, source)
         with reader(engine) as connection, engine_for(target) as into:
             if into.dialect.name == "postgresql":
@@ -610,7 +610,7 @@ def copy_database(source: str, target: str) -> Content:
 
 @contextmanager
 def reader(engine: Engine) -> Iterator[Connection]:
-    """A connection that sees one state, whatever others write meanwhile."""
+    """A connection with a consistent snapshot."""
     level = {"isolation_level": "REPEATABLE READ"} if engine.dialect.name == "postgresql" else {}
     with engine.connect().execution_options(**level) as connection, connection.begin():
         yield connection
@@ -620,7 +620,7 @@ def into_postgres(source: Connection, engine: Engine, where: str) -> Content:
     """Make the tables and fill them in one transaction."""
     with engine.begin() as target:
         if target.scalar(ALL_TABLES):
-            raise UnreadableInput(where, "has tables already", "name a database without tables")
+            raise UnreadableInput(where, "already has tables", "name a database without tables")
         create_or_migrate(target)
         content = filled(source, target, where)
         for sequence, table, column in target.execute(SEQUENCES).all():
@@ -647,7 +647,7 @@ def into_sqlite(source: Connection, draft: Path, where: str) -> Content:
 
 
 def filled(source: Connection, target: Connection, where: str) -> Content:
-    """Copy all tables, and compare what was read with what is there afterwards."""
+    """Copy all tables, and compare source and target afterwards."""
     content = {}
     for table in METADATA.sorted_tables:
         copied = Digest()

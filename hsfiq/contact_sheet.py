@@ -53,7 +53,7 @@ class SheetQuery:
 
 @dataclass(frozen=True, slots=True)
 class SheetRow:
-    """A system's list, best first; if there is none, `reason` says why."""
+    """A system's list, best first; without a list, `reason` explains why."""
 
     system: str
     images: tuple[str, ...]
@@ -111,7 +111,7 @@ def category_and_split(triplet_id: str, folder: Path) -> tuple[str, str]:
     parts = triplet_id.split(".")
     if len(parts) != 3:
         raise UnreadableInput(
-            str(folder), f"has no query {triplet_id!r}", "ids are like shirt.val.0"
+            str(folder), f"has no query {triplet_id!r}", "ids look like shirt.val.0"
         )
     return parts[0], parts[1]
 
@@ -794,10 +794,10 @@ def describe(path: Path, content: SheetContent, sheet: Sheet) -> str:
 
 
 def shortcomings(content: SheetContent, sheet: Sheet, root: Root | None) -> list[str]:
-    """Describe what the sheet could not show; `root` is the folder of the images, if known."""
+    """Describe missing lists, images and characters; `root` is the image folder, if known."""
     lines = []
     if not content.rows:
-        lines.append("no ranked list is known for this query: name runs with --run FILE")
+        lines.append("no ranked list of this query: name runs with --run FILE")
     if sheet.reasons:
         names = list(sheet.reasons)
         more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
@@ -809,5 +809,7 @@ def shortcomings(content: SheetContent, sheet: Sheet, root: Root | None) -> list
             f"{len(names) - n_absent:,} broken): {', '.join(names[:NAMED])}{more}"
         )
     if sheet.lacking:
-        lines.append(f"no font here shows {sheet.lacking}: name one with --font FILE")
+        lines.append(
+            f"no installed font has the characters {sheet.lacking}: name a font with --font FILE"
+        )
     return lines

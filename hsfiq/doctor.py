@@ -1,4 +1,4 @@
-"""What `hsfiq doctor` checks, in the order in which the findings matter."""
+"""The checks of `hsfiq doctor`, in order of importance."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ class Finding:
 
     Attributes:
         check: what was checked, such as `database`.
-        what: what is wrong, or what was seen.
-        fix: the command that repairs it, or what to do; None if all is well.
+        what: the problem, or the observation.
+        fix: the command or action that solves the problem; None without a problem.
     """
 
     check: str
@@ -67,7 +67,7 @@ class Finding:
 
 
 def quoted(path: Path | str) -> str:
-    """A path in a command of a shell."""
+    """A path, quoted for a shell."""
     return shlex.quote(str(path))
 
 
@@ -99,8 +99,8 @@ def examine_clock(engine: Engine, clock: Clock = utc_now) -> Finding:
                 return Finding("clock", "problem", what, SYNCHRONISE)
     if latest is not None and latest > now + TOLERATED:
         what = (
-            f"a participant was last seen at {latest:%Y-%m-%d %H:%M} UTC, which is not yet: "
-            "a clock is or was wrong"
+            f"a participant was last seen at {latest:%Y-%m-%d %H:%M} UTC, which is in the future: "
+            f"a clock is or was wrong"
         )
         return Finding("clock", "warning", what, SYNCHRONISE)
     return Finding("clock", "ok", f"{now:%Y-%m-%d %H:%M:%S} UTC")
@@ -124,9 +124,9 @@ def examine_database(engine: Engine) -> Finding:
         file = sqlite_file(engine)
         needs_folder = file is not None and not file.parent.exists()
         fix = f"mkdir -p {quoted(file.parent)} && {UPGRADE}" if file and needs_folder else UPGRADE
-        return Finding("database", "problem", f"{shown}: there is no database yet", fix)
+        return Finding("database", "problem", f"{shown}: the database does not exist yet", fix)
     if is_archive(engine.url) and (file := sqlite_file(engine)) is not None:
-        what = f"{shown}: can only be read, so it takes no answers"
+        what = f"{shown}: is read-only, so answers cannot be stored"
         return Finding("database", "problem", what, f"chmod u+w {quoted(file)}")
     try:
         with engine.connect() as connection:
@@ -143,7 +143,7 @@ def examine_database(engine: Engine) -> Finding:
 
 
 def remedy(url: URL, error: DBAPIError) -> str:
-    """What makes a database reachable."""
+    """The remedy for an unreachable database."""
     if url.get_backend_name() == "sqlite":
         return RESTORE
     message = str(error.orig)
@@ -165,7 +165,7 @@ def examine_migrations(engine: Engine) -> Finding:
         what = f"revision {revision} is of a newer hsfiq; this one knows {newest}"
         return Finding("migrations", "problem", what, "pip install --upgrade hsfiq")
     if revision != newest:
-        what = f"the database is at revision {revision or 'none'}, needed is {newest}"
+        what = f"the database is at revision {revision or 'none'}; this version needs {newest}"
         return Finding("migrations", "problem", what, f"hsfiq db backup FILE && {UPGRADE}")
     different = differences(engine)
     if different:
@@ -205,7 +205,7 @@ def examine_log(file: Path) -> Finding:
     if size > LARGEST_LOG:
         what = (
             f"the write-ahead log has {size / 2**20:,.0f} MB: "
-            "a program that reads for long keeps it from being emptied"
+            "a long-running reader prevents its truncation"
         )
         return Finding("settings", "warning", what, f"fuser {quoted(file)}")
     return Finding("settings", "ok", f"write-ahead log, {size / 2**20:,.1f} MB")
@@ -233,17 +233,17 @@ def examine_space(folders: Iterable[Path]) -> Iterator[Finding]:
 
 
 def examine_writing(folders: Iterable[Path]) -> Iterator[Finding]:
-    """Whether this user can make files in these folders."""
+    """Whether this user can create files in these folders."""
     for folder in existing(folders):
         try:
             with TemporaryFile(dir=folder):
                 pass
         except OSError as error:
-            what = f"{folder}: no file can be made here ({error.strerror})"
+            what = f"{folder}: files cannot be created ({error.strerror})"
             fix = f'chown "$(id -un)" {quoted(folder)} && chmod u+rwx {quoted(folder)}'
             yield Finding("permissions", "problem", what, fix)
         else:
-            yield Finding("permissions", "ok", f"{folder}: files can be made")
+            yield Finding("permissions", "ok", f"{folder}: files can be created")
 
 
 def examine_copies(folder: Path) -> Iterator[Finding]:
@@ -252,7 +252,7 @@ def examine_copies(folder: Path) -> Iterator[Finding]:
     if damaged:
         what = (
             f"{folder}: {damaged:,} of {count_text(number, 'copy', 'copies')} of images are "
-            "damaged or of an earlier version; a server makes them again when it shows them"
+            f"damaged or outdated; a server creates them again when needed"
         )
         yield Finding("thumbnails", "warning", what, "hsfiq images warm")
     elif number:
@@ -261,7 +261,7 @@ def examine_copies(folder: Path) -> Iterator[Finding]:
 
 
 def existing(folders: Iterable[Path]) -> list[Path]:
-    """Each folder, or the nearest one above it that exists, once."""
+    """Each folder, or its nearest existing parent, without duplicates."""
     nearest = (first_existing(folder) for folder in folders)
     return list(dict.fromkeys(folder for folder in nearest if folder is not None))
 
@@ -270,7 +270,7 @@ def existing(folders: Iterable[Path]) -> list[Path]:
 
 
 def examine_images(database: Database) -> Iterator[Finding]:
-    """A line for each study that can take answers."""
+    """A line for each study that accepts answers."""
     with database.reading() as session:
         studies = [
             study
@@ -280,7 +280,7 @@ def examine_images(database: Database) -> Iterator[Finding]:
         for study in studies:
             yield examine_study(session, study)
     if not studies:
-        yield Finding("images", "ok", "no study can take answers")
+        yield Finding("images", "ok", "no study accepts answers")
 
 
 def examine_study(session: Session, study: Study) -> Finding:
@@ -291,7 +291,7 @@ def examine_study(session: Session, study: Study) -> Finding:
     checked = check_shown(shown, header_reader())
     number = count_text(checked.images, "image")
     if checked.passed:
-        return Finding("images", "ok", f"study {study.name}: {number} there and readable")
+        return Finding("images", "ok", f"study {study.name}: {number} present and readable")
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(checked.kinds.items()))
     what = f"study {study.name}: of {number}, {kinds}; their questions are skipped"
     is_none_there = len(checked.faulty) == checked.images
@@ -332,7 +332,7 @@ def header_reader() -> FindFault | None:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A value of a setting that loses answers or refuses them."""
+    """A value of a setting that loses or refuses answers."""
 
     name: str
     wrong: str
@@ -344,8 +344,8 @@ class Rule:
 RULES = (
     Rule("fsync", "off", "a crash can damage the database", "on", is_of_server=True),
     Rule("full_page_writes", "off", "a crash can damage the database", "on", is_of_server=True),
-    Rule("synchronous_commit", "off", "a crash can lose answers that were acknowledged", "on"),
-    Rule("default_transaction_read_only", "on", "no answer can be stored", "off"),
+    Rule("synchronous_commit", "off", "a crash can lose acknowledged answers", "on"),
+    Rule("default_transaction_read_only", "on", "answers cannot be stored", "off"),
 )
 
 FACTS = text("""
@@ -392,16 +392,16 @@ def unsafe_settings(settings: dict[str, str], database: str) -> Iterator[Finding
 
 def unusable_state(facts: Row[Any]) -> Iterator[Finding]:
     if facts.is_standby:
-        what = "this server is a standby: no answer can be stored"
+        what = "this server is a standby: answers cannot be stored"
         yield Finding("settings", "problem", what, "name the primary in HSFIQ_DATABASE_URL")
     if facts.encoding != "UTF8":
-        what = f"the encoding is {facts.encoding}: not every text can be stored"
+        what = f"the encoding is {facts.encoding}: some texts cannot be stored"
         new = "createdb --encoding=UTF8 --template=template0 NEW"
         yield Finding("settings", "problem", what, f"{new} && hsfiq db copy OLD_URL NEW_URL")
 
 
 def scarce_connections(engine: Engine, facts: Row[Any]) -> Iterator[Finding]:
-    """Limits that are below what one server process may open; -1 is no limit."""
+    """Limits below the connections of one server process; -1 is no limit."""
     if not isinstance(engine.pool, QueuePool):
         return
     needed = engine.pool.size()
@@ -441,12 +441,12 @@ def examine_key(database: Database | None) -> Iterator[Finding]:
             fix = f"chmod 600 {quoted(file)}" if is_there else f"hsfiq secret create {quoted(file)}"
             yield Finding("permissions", "problem", f"{file}: {error.what}", fix)
         else:
-            yield Finding("permissions", "ok", f"{file}: holds the signing key, is private")
+            yield Finding("permissions", "ok", f"{file}: holds the signing key and is private")
     elif database is not None and stored_key(database) == IN_FILE:
         what = f"the signing key is in a file, but {VARIABLE} is not set"
         yield Finding("permissions", "problem", what, f"export {VARIABLE}=FILE")
     elif database is not None:
-        what = "the signing key is in the database, and in each backup and copy of it"
+        what = "the signing key is in the database, and in each of its backups and copies"
         yield Finding("permissions", "warning", what, CREATE)
 
 
@@ -463,7 +463,7 @@ def examine_modes(file: Path) -> Iterator[Finding]:
 
 
 def is_shared(mode: int) -> bool:
-    """Whether others can use a file, or a group that does not share it on purpose."""
+    """Whether other users, or an unintended group, can use a file."""
     return bool(mode & stat.S_IRWXO or (mode & stat.S_IRWXG and not mode & stat.S_IWGRP))
 
 
@@ -497,7 +497,7 @@ class Reply:
 
 
 def examine_proxy(public: PublicUrl | None) -> Iterator[Finding]:
-    """Ask the server at the public URL whether it works, and which address it takes for its own."""
+    """Ask the server at the public URL for its health and its own address."""
     if public is None:
         yield Finding("proxy", "ok", "no public URL is set: browsers use the server's own address")
         return
@@ -515,7 +515,7 @@ def examine_proxy(public: PublicUrl | None) -> Iterator[Finding]:
         return
     except (OSError, HTTPException) as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        what = f"{public}: nothing answers ({reason})"
+        what = f"{public}: no response ({reason})"
         yield Finding(
             "proxy", "problem", what, f"start the proxy, and hsfiq serve {OPTION} {public}"
         )
@@ -536,7 +536,7 @@ def answer_finding(public: PublicUrl, reply: Reply, redirect: Reply, own: Reply)
             return Finding(
                 "proxy", "problem", what, f"{OPTION} is the address that it redirects to"
             )
-        reason = "the proxy does not reach hsfiq" if reply.status >= 500 else "that is not hsfiq"
+        reason = "the proxy does not reach hsfiq" if reply.status >= 500 else "this is not hsfiq"
         what = f"{public}healthz: answers {reply.status}: {reason}"
         return Finding(
             "proxy", "problem", what, f"proxy_pass as in docs/hosting/proxy.md, and {start}"
@@ -544,16 +544,16 @@ def answer_finding(public: PublicUrl, reply: Reply, redirect: Reply, own: Reply)
     expected = f"{public}healthz"
     if redirect.location and redirect.location != expected:
         seen = redirect.location.removesuffix("healthz")
-        what = f"{public}: the server takes {seen} for its own address, because the proxy says so"
+        what = f"{public}: the server takes {seen} for its own address, as the proxy's headers say"
         return Finding("proxy", "problem", what, start)
     if own.status == HTTPStatus.FORBIDDEN:
         what = f"{public}: the server refuses its own pages, because the proxy hides their address"
         return Finding("proxy", "problem", what, start)
-    return Finding("proxy", "ok", f"{public}: answers, and knows its address")
+    return Finding("proxy", "ok", f"{public}: answers, with the correct address")
 
 
 def client_findings(public: PublicUrl, client: Reply) -> Iterator[Finding]:
-    """Whether the server takes the proxy for the client of all requests."""
+    """Whether the server considers the proxy the client of all requests."""
     try:
         seen = json.loads(client.body)
         is_told, port = bool(seen["is_told"]), int(seen["port"])
@@ -570,7 +570,7 @@ def client_findings(public: PublicUrl, client: Reply) -> Iterator[Finding]:
 
 
 def unready_finding(public: PublicUrl, ready: Reply) -> Finding:
-    """What keeps the server, or the one of several that answered, from taking answers."""
+    """The reason why the server, or one of several servers, does not accept answers."""
     what = f"{public}readyz: answers {ready.status}: {reasons_in(ready.body)}"
     return Finding("proxy", "problem", what, "run hsfiq doctor on the server's machine")
 
@@ -630,7 +630,7 @@ SERVING = ("gradio", "fastapi", "uvicorn", "pillow")
 """Without these, there is no server."""
 
 OF_ENVIRONMENTS = ("pip", "setuptools")
-"""New environments come with versions of these, which no server uses."""
+"""Packages of new environments that no server uses."""
 
 SHOWN = ("SQLAlchemy", "gradio")
 
@@ -701,9 +701,9 @@ def examine(
 ) -> Iterator[Finding]:
     """Examine a server's surroundings; nothing is changed.
 
-    `thumbnails` is their folder, None where the app is not installed. What needs the database is
-    left out if it cannot be reached or is damaged, and what needs the tables if they are of another
-    version.
+    `thumbnails` is their folder, None where the app is not installed. Checks that need the database
+    are skipped if it is unreachable or damaged, and checks that need the tables if they have
+    another version.
     """
     file = sqlite_file(engine)
     reached = examine_database(engine)

@@ -1,8 +1,7 @@
 """Drafts: studies that are set up in the browser, from uploaded images, queries and ranked lists.
 
-A draft holds the tables of study.toml as they were entered, whether they are valid or not, and
-which of the uploaded files are used for what. `draw` makes the study, with the functions that
-`hsfiq init` uses.
+A draft holds the tables of study.toml as entered, even if invalid, and the uses of the uploaded
+files. `draw` makes the study, with the functions that `hsfiq init` uses.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ from hsfiq.study.publication import AnalysisPlan
 from hsfiq.study.searches import Described
 from hsfiq.text import is_storable_text
 
-# What a draft holds.
+# The content of a draft.
 
 Role = Literal["images", "queries", "lists", "unused"]
 
@@ -80,18 +79,18 @@ class DraftFile(BaseModel):
     note: str = ""
     """Why a file is not used."""
     system: str = ""
-    """Of a file of ranked lists, the system's name where the file has none."""
+    """For a file of ranked lists without the system's name, the name."""
     source: str = ""
     """The folder below `images/` or `files/` that holds it; what it holds never changes."""
 
 
 class Content(BaseModel):
-    """What a draft holds.
+    """The content of a draft.
 
     Attributes:
         config: the tables of study.toml with the keys that were entered, of any type.
         files: the uploaded files, in the order of their arrival.
-        dataset: the name of a dataset that is used in place of uploaded images and queries.
+        dataset: the name of a dataset that replaces uploaded images and queries.
         columns: which column of the table of queries is which of ours, by our name, where that
             was chosen; "" is none.
         repairs: what replaces cells of wrong rows, by the row's number and our column's name; a
@@ -99,7 +98,7 @@ class Content(BaseModel):
         texts: what language files hold, by language, as `hsfiq study texts` writes them.
         names: what a system is called in place of its name in a file, by `FILE/NAME`; "" leaves
             its lists out.
-        pay: what participants are paid.
+        pay: the participants' pay.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -158,7 +157,7 @@ def put(tables: Any, path: Sequence[str], value: Any) -> Any:
         number = int(first)
         items = [*tables, *([{}] if number == len(tables) else [])]
         if not 0 <= number < len(items):
-            raise Refused(f"there is no {first} to change")
+            raise Refused(f"{first} does not exist")
         inner = put(items[number], rest, value) if rest else value
         return [*items[:number], *([] if inner is None else [inner]), *items[number + 1 :]]
     copy = dict(tables) if isinstance(tables, dict) else {}
@@ -185,7 +184,7 @@ def require_storable(value: Any) -> None:
         for each in value:
             require_storable(each)
     elif isinstance(value, str) and not is_storable_text(value):
-        raise Refused("a text holds characters that cannot be stored")
+        raise Refused("a text contains characters that cannot be stored")
     elif isinstance(value, float) and not isfinite(value):
         raise Refused(f"{value} cannot be stored")
 
@@ -304,7 +303,7 @@ def copy_study(
             return known
         study = find_study(session, name)
         if study is None or study.source_sha256:
-            raise Refused(f"there is no study {name[:80]!r} that was made here")
+            raise Refused(f"there is no study {name[:80]!r} that was created here")
         content, title = content_of_study(study), f"{study.title} ({word})"
         source = session.scalar(select(Draft).where(Draft.study_id == study.id))
         if source is not None:
@@ -336,7 +335,7 @@ def find_draft(session: Session, token: str, *, lock: bool = False) -> Draft:
     query = select(Draft).where(Draft.token == token)
     draft = session.scalar(query.with_for_update() if lock else query)
     if draft is None:
-        raise Refused("this study is no longer there", remedy="it was deleted, or it never existed")
+        raise Refused("this study no longer exists", remedy="it was deleted or never existed")
     return draft
 
 
@@ -396,7 +395,7 @@ def undo(session: Session, token: str, actor: Actor) -> Draft:
     changes = select(DraftChange).where(DraftChange.draft_id == draft.id)
     last = session.scalar(changes.order_by(DraftChange.revision.desc()).limit(1))
     if last is None:
-        raise Refused("there is nothing to undo")
+        raise Refused("there is no change to undo")
     store(draft, Content.model_validate(last.content_before), actor)
     session.delete(last)
     session.flush()
@@ -415,7 +414,7 @@ class ChangedElsewhere(Refused):
     status = 409
 
     def __init__(self, value: Any, draft: Draft | Snapshot) -> None:
-        super().__init__("this was changed elsewhere")
+        super().__init__("this was changed in another window")
         self.value = value
         self.changed_by, self.changed_at = draft.changed_by, draft.changed_at
 
@@ -436,7 +435,7 @@ def save_value(
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a draft's study could ask about: its queries by category, and the systems compared.
+    """The possible items of a draft's study: its queries by category, and the compared systems.
 
     `with_target` is how many of the queries have a labelled target. `has_far_images` is false if
     a question with an obvious answer could lack images that no system returned for its query.
@@ -524,7 +523,7 @@ def settled(content: Content, asked: Asked) -> Content:
 
 
 def lack_for_gold(content: Content, asked: Asked) -> Literal["", "targets", "images", "queries"]:
-    """Of what there is too little for the gold questions of a draft; "" if there is enough."""
+    """The data missing for the gold questions of a draft; "" if none."""
     kind = KINDS.get(str(content.value("design.kind", DEFAULT_KIND)))
     gold = None if kind is None else kind.gold
     numbers = [content.value(key, 0) for key in (GOLD, QUESTIONS, FORMS)]
@@ -563,7 +562,7 @@ def values_of(size: Size) -> dict[str, Any]:
 
 
 def most_questions(content: Content, asked: Asked) -> int:
-    """Nobody sees a query twice, and gold questions are about queries of their own."""
+    """No participant sees a query twice, and gold questions use separate queries."""
     gold = content.value(GOLD, 0)
     forms = 1 if asked.queries <= IN_ONE_FORM else 2
     return max(1, asked.queries - forms * (gold if type(gold) is int else 0))
@@ -573,7 +572,7 @@ def most_questions(content: Content, asked: Asked) -> int:
 
 
 def toml_of(content: Content, folder: Path) -> str:
-    """study.toml with what was entered, and with what follows from the files of the draft."""
+    """study.toml with the entered values and the values derived from the draft's files."""
     head = "# Set up in the browser. All keys are in docs/reference/study.md.\n\n"
     config = with_usual_k(content, folder).config
     head += "".join(f"# {tag}.json, beside this file, has texts.\n\n" for tag in content.texts)
@@ -605,7 +604,7 @@ def without_empty(tables: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_draft(content: Content, folder: Path) -> tuple[StudyConfig, dict[str, str]]:
-    """The config, and what is wrong with it by key; keys with errors have their defaults.
+    """The config, and its errors by key; keys with errors have their defaults.
 
     The keys are those of `Content.value`, which counts the tables of an array from 0.
     """
@@ -672,7 +671,7 @@ class QueryTable:
 
 @dataclass(frozen=True)
 class Material:
-    """What the files of a draft hold; nothing is stored in the tables of the database yet.
+    """The contents of a draft's files, not yet stored in the database's tables.
 
     `rows` are the rows of the table of queries, with repairs, without rows that are left out.
     `errors` has what is wrong with whole files, by their names. `sources` has the file of each
@@ -710,7 +709,7 @@ class Material:
 
     @cached_property
     def n_lists(self) -> Counter[str]:
-        """How many ranked lists each system has for the queries."""
+        """The number of ranked lists of each system for the queries."""
         known = {query.query_id for _, query in self.queries}
         return Counter(ranked.system for _, ranked in self.lists if ranked.query_id in known)
 
@@ -798,7 +797,7 @@ def material_of(content: Content, folder: Path) -> Material:
 
 
 def files_key(content: Content) -> str:
-    """What decides how the files of a draft are read."""
+    """The settings that affect reading the files of a draft."""
     return content.model_dump_json(include={"files", "columns", "repairs", "names"})
 
 
@@ -815,7 +814,7 @@ def _material(parts: str, folder: Path) -> Material:
         try:
             table = _table(path, file, tuple(content.columns.items()), images)
             if not table.columns:
-                raise UnreadableInput(path, "no column is known", "say which column is what")
+                raise UnreadableInput(path, "no column is recognized", "assign the columns")
             repaired = with_repairs(table.rows, content.repairs)
             rows += own_queries.queries_of(path, repaired, image_id_of(images))
         except HsfiqError as error:
@@ -833,7 +832,7 @@ def _material(parts: str, folder: Path) -> Material:
 
 
 def without_folder(error: HsfiqError, path: Path) -> str:
-    """An error in words for somebody who knows the file by its name only."""
+    """An error that names the file without its folder."""
     return str(error).replace(str(path), path.name)
 
 
@@ -896,9 +895,9 @@ def chosen_lists(
 
 
 def draw(database: Database, token: str, actor: Actor, track: Track = iter) -> str:
-    """Import what the draft holds and draw its study as a draft; the study's name.
+    """Import the draft's data and draw its study as a draft; return the study's name.
 
-    A study that was drawn before is drawn again, as long as nobody has enrolled.
+    An existing study is redrawn if nobody has enrolled.
 
     Raises:
         ConfigErrors, UnreadableInput: the draft is not complete, or its study cannot be drawn.
@@ -906,7 +905,7 @@ def draw(database: Database, token: str, actor: Actor, track: Track = iter) -> s
     with database.reading() as session:
         draft = snapshot(session, database, token)
     if draft.status not in (None, "draft"):
-        raise Refused(f"study {draft.study} has been opened already")
+        raise Refused(f"study {draft.study} is already open")
     config, material = complete(draft.content, draft.folder)
     store_material(database, draft.content, draft.folder, config, material, actor)
     with database.reading() as session:
@@ -952,7 +951,7 @@ def store_material(
 def forget_queries(session: Session, dataset: Dataset) -> None:
     """Delete the queries and ranked lists of a dataset that no study shows.
 
-    An attempt to draw the study that failed has left them, and the files may have changed since.
+    A failed attempt to draw the study may leave outdated data.
     """
     queries = select(Query.id).join(Triplet).where(Triplet.dataset_id == dataset.id)
     is_shown = select(Pair.id).where(Pair.query_id.in_(queries)).limit(1)
@@ -989,7 +988,7 @@ def with_material(database: Database, content: Content, folder: Path) -> Iterato
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What drawing the study would give: its budget, or the reason why it cannot be drawn.
+    """The result of a trial drawing: the budget, or the reason why the study cannot be drawn.
 
     `where` is the key of study.toml that causes the problem, or the name of a file.
     """
@@ -1035,12 +1034,16 @@ def require_complete(content: Content, config: StudyConfig, material: Material) 
         raise UnreadableInput("queries", "there is no query", "upload a table of queries")
     if material.wrong:
         raise UnreadableInput(
-            "queries", f"{len(material.wrong)} rows are wrong", "repair them or leave them out"
+            "queries",
+            f"{len(material.wrong)} rows have errors",
+            "correct the rows or leave them out",
         )
     for name, what in material.errors.items():
         raise UnreadableInput(name, what)
     if KINDS[config.design.kind].needs_lists and not material.lists and not content.dataset:
-        raise UnreadableInput("systems", "there is no ranked list", "upload those of each system")
+        raise UnreadableInput(
+            "systems", "there is no ranked list", "upload the lists of each system"
+        )
 
 
 # A preview: what one participant is asked, in a database of its own.
@@ -1058,7 +1061,7 @@ def preview_file(content: Content, folder: Path) -> Path:
 
 
 def draw_preview(database: Database, content: Content, folder: Path, target: Database) -> int:
-    """Draw what one participant is asked; the key of the study, which is the only one in `target`.
+    """Draw one participant's questions; return the key of the study, the only one in `target`.
 
     Raises:
         ConfigErrors, UnreadableInput: what the draft lacks.
@@ -1089,8 +1092,8 @@ def import_queries_of(
     needs_lists, answered = KINDS[config.design.kind].needs_lists, set(material.answered)
     asked = [p for p in material.queries if not needs_lists or p.query.query_id in answered]
     if not asked:
-        what = "no query has a list of every system"
-        raise UnreadableInput("systems", what, "use the same ids of queries")
+        what = "no query has a list from every system"
+        raise UnreadableInput("systems", what, "use the same query ids in all files")
     practice = [placed for placed in asked if placed.query.query_id == config.practice.query]
     few = [*practice, *[placed for placed in asked if placed not in practice][:most]]
     ids = {placed.query.query_id for placed in few}

@@ -58,7 +58,7 @@ CHUNK = 500
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """How many rows an import added, how many existed before, and how many it replaced."""
+    """The numbers of rows that an import added, found and replaced."""
 
     added: int
     already: int
@@ -88,7 +88,9 @@ def existing_dataset(session: Session, name: str | None) -> Dataset:
             f"name one of {', '.join(sorted(datasets))}",
         )
     if name is None:
-        raise UnreadableInput("--dataset", "there is no dataset", "import its queries first")
+        raise UnreadableInput(
+            "--dataset", "the database has no dataset", "import its queries first"
+        )
     if name not in datasets:
         raise UnreadableInput(
             "--dataset",
@@ -155,7 +157,7 @@ def import_source(session: Session, dataset: Dataset, source: Source) -> Importe
 
 
 def triplet_images(triplet: Triplet) -> tuple[str, int | None, int | None]:
-    """What identifies a triplet of a published study: category, reference, target."""
+    """The identity of a triplet of a published study: category, reference, target."""
     return triplet.category, triplet.reference_id, triplet.target_id
 
 
@@ -418,7 +420,7 @@ class QueryFinder:
 
     def _known_ids(self) -> str:
         example = next(iter(self.triplets), None)
-        return f"ids are like {example}" if example else "import the dataset's captions first"
+        return f"ids look like {example}" if example else "import the dataset's captions first"
 
     def by_text(self, triplet: Triplet, text: str) -> Query:
         """The triplet's query with this text; escapes and runs of blanks make no difference."""
@@ -661,8 +663,8 @@ def import_runs(session: Session, dataset: Dataset, lists: PlacedLists) -> Impor
             if key[0] in shown:
                 raise UnreadableInput(
                     where,
-                    f"system {ranked.system} has another list for query {ranked.query_id}, and a "
-                    "study shows its lists",
+                    f"system {ranked.system} has a different list for query {ranked.query_id}, "
+                    f"and a study already uses its lists",
                     "import it under another name with --system",
                 )
             of_key = RankedList.system_id == key[0], RankedList.query_id == key[1]
@@ -679,7 +681,7 @@ def import_runs(session: Session, dataset: Dataset, lists: PlacedLists) -> Impor
 
 
 def systems_shown(session: Session, systems: Iterable[int]) -> set[int]:
-    """Those of the systems (database keys) whose lists a study shows."""
+    """The systems (database keys) whose lists a study shows."""
     of_systems = RetrievedSet.system_id.in_(list(systems))
     return set(session.scalars(select(RetrievedSet.system_id).where(of_systems).distinct()))
 

@@ -40,10 +40,11 @@ T = TypeVar("T")
 logger = getLogger(__name__)
 
 FOLDER = "{folder}"
-"""Stands for the job's folder in its commands."""
+"""The placeholder for the job's folder in its commands."""
 
 VARIABLE, PARENT, ACTOR = "HSFIQ_JOB", "HSFIQ_JOB_PARENT", "HSFIQ_JOB_ACTOR"
-"""Tell a command the folder of its job, the process that it ends with, and who started the job."""
+"""Pass to a command its job's folder, the process it ends with, and the actor who started the
+job."""
 
 HOME_VARIABLE = "HSFIQ_UPLOADS"
 JOBS = "jobs"
@@ -97,7 +98,9 @@ def add_job(
         Job.stop_asked.is_(False),
     )
     if session.scalar(same.limit(1)) is not None:
-        raise Refused(f"{about} is waiting or running already", remedy="wait, or stop it first")
+        raise Refused(
+            f"{about} is already waiting or running", remedy="wait, or stop the job first"
+        )
     now = time_of(session)
     job = added(
         session,
@@ -122,7 +125,7 @@ def ask_to_stop(session: Session, job_id: int) -> Job:
     """Stop a job that waits; a running one ends within about a second."""
     job = session.get(Job, job_id, with_for_update=True)
     if job is None or job.state not in ("waiting", "running"):
-        raise Refused("this job has ended already")
+        raise Refused("this job has already ended")
     job.stop_asked = True
     if job.state == "waiting":
         job.state, job.ended_at = "stopped", time_of(session)
@@ -134,7 +137,7 @@ def try_again(session: Session, job_id: int) -> Job:
     """Queue a job that failed or was stopped again, from the command that did not end."""
     job = session.get(Job, job_id, with_for_update=True)
     if job is None or job.state not in ("failed", "stopped"):
-        raise Refused("this job is waiting or running, or it is done")
+        raise Refused("this job is waiting, running or done")
     job.state, job.stop_asked, job.result, job.ended_at = "waiting", False, None, None
     job.not_before = time_of(session)
     session.flush()
@@ -158,7 +161,7 @@ def jobs_of(
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How many of how many things a command has done; `total` is 0 if nobody knows."""
+    """The progress of a command; `total` is 0 if unknown."""
 
     label: str = ""
     done: int = 0
@@ -182,7 +185,7 @@ PROGRESS_SECONDS = 0.5
 
 
 class JobProgress:
-    """Writes how far a command is to the folder of its job, at most twice a second."""
+    """Writes the progress of a command to the folder of its job, at most twice a second."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -190,7 +193,7 @@ class JobProgress:
         self._begun = self._written = 0.0
 
     def tell(self, label: str, done: int, total: int) -> None:
-        """`label` says what is done now; another total begins the estimate of the time anew."""
+        """`label` describes the current step; another total restarts the time estimate."""
         now = monotonic()
         if total != self._total:
             self._total, self._begun, self._written = total, now, -PROGRESS_SECONDS
@@ -291,7 +294,7 @@ class Worker:
             return first
 
     def delete_left_over(self) -> None:
-        """Delete the folders of jobs that are no longer there, such as those of deleted studies."""
+        """Delete the folders of deleted jobs, such as the jobs of deleted studies."""
         folders = [path for path in (uploads_home(self.database) / JOBS).glob("*") if path.is_dir()]
         with self.database.reading() as session:
             known = {str(number) for number in session.scalars(select(Job.id))}
@@ -371,7 +374,7 @@ class Worker:
             return stored is None or stored.stop_asked or stored.started_at != job.started_at
 
     def note(self, job: Job, **values: object) -> None:
-        """As `update`; what has been done is not lost, nor done again, if the database is away."""
+        """As `update`; if the database is unavailable, the result is neither lost nor repeated."""
         while True:
             try:
                 return self.update(job, **values)
@@ -381,7 +384,7 @@ class Worker:
                     raise
 
     def update(self, job: Job, **values: object) -> None:
-        """Tell others that the job is running or what has become of it, unless it was taken."""
+        """Publish the job's state, unless another server has taken the job."""
         with self.database.writing() as session:
             stored = session.get(Job, job.id, with_for_update=True)
             if stored is None or stored.started_at != job.started_at:

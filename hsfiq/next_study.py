@@ -1,4 +1,4 @@
-"""The next study: the pairs that tell most, in equal numbers by category and by two systems."""
+"""The next study: the most informative pairs, balanced by category and by pair of systems."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class PossibleSet:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A pair that could be asked; ids and systems are database keys, the smaller system first.
+    """A candidate pair; ids and systems are database keys, the smaller system first.
 
     `sets` are the indices of its sets in `Candidates.sets`.
     """
@@ -76,7 +76,7 @@ class Candidate:
     sets: tuple[int, int]
 
     def shown(self, sets: Sequence[PossibleSet]) -> Shown:
-        """What this pair would show; `sets` is the list that its indices refer to."""
+        """The pair's item; `sets` is the list that its indices refer to."""
         return self.query_id, frozenset(sets[place].images for place in self.sets)
 
     def with_sets(self, first: int, second: int) -> Candidate:
@@ -85,7 +85,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """All pairs that could be asked.
+    """All candidate pairs.
 
     Attributes:
         sets: each set once.
@@ -165,7 +165,7 @@ def candidates(
 
 
 def pairs_asked(session: Session) -> set[Shown]:
-    """What the pairs of all studies have shown, whichever systems the sets are from."""
+    """The items of the pairs of all studies, whichever systems the sets are from."""
     images: dict[int, list[str]] = defaultdict(list)
     rows = select(tables.RetrievedImage.set_id, Image.name).join(tables.RetrievedImage.image)
     for set_id, name in session.execute(rows.order_by(tables.RetrievedImage.rank)):
@@ -219,7 +219,7 @@ def held_out_of(release: Path) -> HeldOut:
 def triplet_identity(
     dataset: str, triplet_id: str, reference: str | None, target: str | None
 ) -> tuple[str, ...]:
-    """What a triplet has in common with the same one of another database.
+    """The identity of a triplet across databases.
 
     Its images, because a published study's triplets have ids of their own; without both, its id.
     """
@@ -233,7 +233,7 @@ def triplet_identity(
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The study to create, its file (if it has one), and whose answers it will have."""
+    """The study to create, its file (if any), and the source of its answers."""
 
     config: StudyConfig
     origin: str
@@ -245,7 +245,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Possible:
-    """What the study could ask, and its image folder, if the database knows it."""
+    """The candidates of the study, and its image folder, if known."""
 
     candidates: Candidates
     images: Root | None
@@ -327,7 +327,7 @@ def possibilities(session: Session, wanted: Wanted, held_out: HeldOut) -> Possib
 
 def require_pairs(config: StudyConfig) -> None:
     if not KINDS[config.design.kind].has_preferences:
-        what = f"questions of kind {config.design.kind} have no pairs to choose"
+        what = f"questions of kind {config.design.kind} are not about pairs"
         raise ConfigError("design.kind", what, "use `hsfiq study create`")
 
 
@@ -390,7 +390,7 @@ def store_study(
 
 
 def count_pairs(session: Session) -> int:
-    """The pairs of all studies that are complete; they only ever become more."""
+    """The pairs of all complete studies; pairs are never removed."""
     unfinished = select(tables.StudyCreation.study_id)
     pairs = select(func.count(tables.Pair.id)).where(tables.Pair.study_id.not_in(unfinished))
     return session.scalar(pairs) or 0
@@ -400,7 +400,7 @@ def require_not_asked(session: Session, name: str, shown: Set[Shown]) -> None:
     if not pairs_asked(session).isdisjoint(shown):
         raise UnreadableInput(
             f"study {name}",
-            "another study has shown one of its pairs in the meantime",
+            "another study has used one of its pairs in the meantime",
             "choose again",
         )
 

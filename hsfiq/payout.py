@@ -1,4 +1,4 @@
-"""Who of a study's participants is to be paid: the owner's decisions, and lists for platforms.
+"""The pay of a study's participants: the owner's decisions, and lists for platforms.
 
 For Prolific and panels, `approve.csv` has an id a line and `bonus.csv` an id and an amount, both
 without a header, as Prolific's bulk actions take them. `reject.csv` has a header: rejections are
@@ -39,7 +39,7 @@ from hsfiq.text import count_text, spreadsheet_text
 
 CENT = Decimal("0.01")
 PAYOUT_FILES = ("approve.csv", "reject.csv", "bonus.csv", "payout.json")
-"""A folder that holds nothing else is a payout, and may be replaced."""
+"""A folder with only these files is a payout, and may be replaced."""
 
 LEFT_OUT = {
     "no platform id": "have no platform id",
@@ -80,7 +80,7 @@ LARGEST_BONUS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What was decided about somebody's pay; `cents` are 0 until Prolific's reward is known.
+    """The decision about a participant's pay; `cents` are 0 until Prolific's reward is known.
 
     `state` is that of `Payment`, the furthest of the review and the bonus.
     """
@@ -121,7 +121,7 @@ def decisions_of(session: Session, study: Study, shown: Shown | None = None) -> 
 
 
 def to_decide(study: Study) -> Select[int]:
-    """The keys of those who have finished and about whose pay nothing was decided."""
+    """The keys of finished participants without a decision about their pay."""
     decided = select(Payment.id).where(
         Payment.participant_id == Participant.id, Payment.kind.in_(REVIEWS)
     )
@@ -138,7 +138,7 @@ def to_decide(study: Study) -> Select[int]:
 
 
 def passed(session: Session, study: Study) -> Sequence[Participant]:
-    """Those to decide on who count and have not failed more checks than the study's file allows."""
+    """Undecided participants with counted answers and at most the allowed failed checks."""
     failed, rule = failed_question_checks(session, study), rule_of(study, None, Decimal(0))
     waiting = Participant.id.in_(to_decide(study)) & (Participant.status == "active")
     people = session.scalars(select(Participant).where(waiting).order_by(Participant.id))
@@ -163,8 +163,8 @@ def decide(
     leaves whether they do.
 
     Raises:
-        Conflict: the pay was decided on before.
-        Refused: they have not finished, or what is to be decided is incomplete.
+        Conflict: the pay is already decided.
+        Refused: the participant has not finished, or the decision is incomplete.
     """
     lock_participant(session, person)
     study, name = person.study, person.name
@@ -188,13 +188,15 @@ def require_payable(
     session: Session, person: Participant, pay: str, bonus: int, reason: str
 ) -> None:
     if decisions_of(session, person.study, [person.id]):
-        raise Conflict(f"{person.name} was decided on already", remedy="undo that first")
+        raise Conflict(
+            f"the pay of {person.name} is already decided", remedy="undo the decision first"
+        )
     if not session.scalar(to_decide(person.study).where(Participant.id == person.id)):
         raise Refused(f"{person.name} has not finished")
     if bonus and (pay != "approve" or not 0 < bonus <= LARGEST_BONUS):
-        raise Refused(f"only who is paid gets a bonus, of at most {LARGEST_BONUS // 100:,}")
+        raise Refused(f"only paid participants get a bonus, of at most {LARGEST_BONUS // 100:,}")
     if pay == "reject" and person.source == "prolific" and len(reason.strip()) < SHORTEST_REASON:
-        raise Refused(f"Prolific takes no reason of less than {SHORTEST_REASON} characters")
+        raise Refused(f"Prolific requires a reason of at least {SHORTEST_REASON} characters")
 
 
 def new_payment(participant: int, kind: str, cents: int, now: datetime) -> Payment:
@@ -205,7 +207,7 @@ def new_payment(participant: int, kind: str, cents: int, now: datetime) -> Payme
 def pay_people(
     session: Session, study: Study, actor: Actor, people: Sequence[Participant], now: datetime
 ) -> None:
-    """Decide to pay those of these people on whom nothing was decided meanwhile."""
+    """Approve the people who are still undecided."""
     undecided = select(Participant.id).where(Participant.id.in_(to_decide(study)))
     session.execute(undecided.order_by(Participant.id).with_for_update())
     waiting = set(session.scalars(to_decide(study)))
@@ -216,7 +218,7 @@ def pay_people(
 
 
 def undo_payments(session: Session, study: Study, actor: Actor, decided_at: datetime) -> int:
-    """Undo the decisions of one moment that Prolific does not know; return how many there were."""
+    """Undo the decisions of one moment that were not sent to Prolific; return their number."""
     people = select(Participant.id).where(Participant.study_id == study.id)
     undone = delete(Payment).where(
         Payment.participant_id.in_(people),
@@ -236,7 +238,7 @@ def undo_decision(
     """Undo what was decided on a participant's pay, or `asked`, and bring a status back.
 
     Raises:
-        Conflict: there is nothing to undo any more.
+        Conflict: there is no decision to undo.
         Refused: Prolific has been told, or the person has read the message.
     """
     lock_participant(session, person)
@@ -244,11 +246,11 @@ def undo_decision(
     payments = session.scalars(select(Payment).where(Payment.participant_id == person.id, kinds))
     undone = payments.all()
     if any(payment.state != STATES[0] for payment in undone):
-        raise Refused(f"Prolific has been told about {person.name} already")
+        raise Refused(f"the decision about {person.name} was already sent to Prolific")
     last = changes_of(session, person.id)[-1:]
     is_last = [(change.before, change.after) for change in last] == [(before, person.status)]
     if not (undone or asked or is_last):
-        raise Conflict(f"there is nothing to undo about {person.name} any more")
+        raise Conflict(f"there is no decision about {person.name} to undo")
     for payment in undone:
         if payment.kind == "reject":
             take_back(session, person, payment.recorded_at)
@@ -263,14 +265,14 @@ def undo_decision(
 
 
 def cents_of(text: str) -> int:
-    """An amount such as 0.50 or 0,5 in cents; `Refused` if it is none."""
+    """An amount such as 0.50 or 0,5 in cents; `Refused` if invalid."""
     try:
         cents = Decimal(text.strip().replace(",", ".")) * 100
         if 0 < cents <= LARGEST_BONUS and cents == int(cents):
             return int(cents)
     except ArithmeticError:
         pass
-    raise Refused(f"{text[:40]!r} is no amount from 0.01 to {LARGEST_BONUS // 100:,}")
+    raise Refused(f"{text[:40]!r} is not an amount from 0.01 to {LARGEST_BONUS // 100:,}")
 
 
 PAY_COLUMNS = (
@@ -280,7 +282,7 @@ PAY_COLUMNS = (
 
 
 def pay_list(session: Session, study: Study) -> Iterable[Sequence[str]]:
-    """Everybody who has finished or was decided on, below the names of the columns."""
+    """The finished or decided participants, below the names of the columns."""
     decisions = decisions_of(session, study)
     yield PAY_COLUMNS
     for row in participants_of(session, study):
@@ -301,7 +303,7 @@ def pay_list(session: Session, study: Study) -> Iterable[Sequence[str]]:
 
 @dataclass(frozen=True, slots=True)
 class PayoutRule:
-    """How participants are paid.
+    """The payment rules.
 
     Attributes:
         max_failed_checks: who finished and failed more gold and repeated pairs is rejected; None

@@ -1,7 +1,7 @@
-"""Project folders: a study of own data with its database, its releases and its rehearsal.
+"""Project folders: a study of your own data with its database, releases and rehearsal.
 
-`hsfiq init` makes one. `hsfiq.toml` marks it: commands inside it use its database, and its study
-and dataset where there are several.
+`hsfiq init` creates a project. `hsfiq.toml` marks its folder: commands inside it use its database,
+study and dataset by default.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Pay:
         if match is None or amount is None or match[2] is None:
             raise UnreadableInput(
                 "--pay",
-                f"{text!r} is no amount with a currency",
+                f"{text!r} is not an amount with a currency",
                 "write one such as '12 EUR', or 0",
             )
         return cls(amount, match[2].upper())
@@ -85,7 +85,7 @@ class Pay:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A folder that `hsfiq init` has made; `drawn` identifies what its study was drawn from."""
+    """A folder created by `hsfiq init`; `drawn` identifies the source of its study."""
 
     folder: Path
     pay: Pay | None
@@ -126,13 +126,15 @@ def read_project(folder: Path) -> Project:
         pay = content.get("pay")
         return Project(folder, None if pay is None else Pay(**pay), content.get("drawn"))
     except (tomllib.TOMLDecodeError, TypeError) as error:
-        raise UnreadableInput(str(path), f"is no project's file ({error})") from error
+        raise UnreadableInput(str(path), f"is not a project file ({error})") from error
 
 
 def project_in(folder: Path) -> Project:
     if not (folder / MARKER).is_file():
         raise UnreadableInput(
-            str(folder), f"is not a project: it has no {MARKER}", "make one with hsfiq init"
+            str(folder),
+            f"is not a project folder: it has no {MARKER}",
+            "create one with hsfiq init",
         )
     return read_project(folder)
 
@@ -169,7 +171,7 @@ class Sources:
         return sorted({query.category for _, query in self.queries if query.category})
 
     def lines(self) -> list[str]:
-        """What was understood."""
+        """A summary of the data that were read."""
         n = len(self.queries)
         queries = [query for _, query in self.queries]
         parts = {
@@ -190,7 +192,7 @@ class Sources:
                 f"system    {system}: {count_text(counts[system], 'ranked list')}"
                 for system in self.systems
             ),
-            f"judged    {judged}: those for which every system has a list",
+            f"judged    {judged} with a list of every system",
         ]
 
 
@@ -229,7 +231,7 @@ def read_sources(
     if not sources.answered:
         raise UnreadableInput(
             "--run",
-            "no query has a list of every system",
+            "no query has a list from every system",
             f"use the query ids of {queries}, such as {placed[0].query.query_id!r}",
         )
     return sources
@@ -249,16 +251,16 @@ Platform = Literal["links", "open", "prolific"]
 PLATFORMS: tuple[Platform, ...] = get_args(Platform)
 
 QUESTIONS = 25
-"""A participant's questions, if there are enough queries: about a quarter of an hour."""
+"""The questions of a participant, if there are enough queries: about a quarter of an hour."""
 MOST_QUESTIONS = 50
 IN_ONE_FORM = 30
 LOST = 0.8
-"""The share of the questions that is kept to give all participants equally many."""
+"""The smallest share of the questions kept to give all participants the same number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What `hsfiq init` asks; texts are "" if they are not known yet."""
+    """The answers to `hsfiq init`; unknown texts are ""."""
 
     participants: int = 20
     overlap: int | None = None
@@ -276,13 +278,13 @@ class Choices:
 
 
 def usual_overlap(n_queries: int, participants: int) -> int:
-    """How many participants judge each query if each answers about `QUESTIONS` questions."""
+    """The judges of each query if each participant answers about `QUESTIONS` questions."""
     return max(1, min(participants, round(QUESTIONS * participants / n_queries)))
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How many questions a participant answers, in how many forms, about how many queries.
+    """The numbers of questions and forms of a participant, and of queries.
 
     `sample` is 0 if all queries are judged.
     """
@@ -305,7 +307,7 @@ def size_for(n_queries: int, participants: int, overlap: int) -> Size:
     if total < participants:
         raise UnreadableInput(
             "--participants",
-            f"{participants:,} participants, but there are {total:,} questions",
+            f"{participants:,} participants, but only {total:,} questions",
             "lower it, or raise --overlap",
         )
     most = min(MOST_QUESTIONS, n_queries, total // participants)
@@ -374,7 +376,7 @@ def study_text(name: str, sources: Sources, choices: Choices, size: Size, gold: 
 
 
 def new_code() -> str:
-    """A completion code that nobody can guess."""
+    """An unguessable completion code."""
     return f"C{secrets.token_hex(4).upper()}"
 
 
@@ -408,11 +410,11 @@ class Made:
 def make_project(
     folder: Path, sources: Sources, choices: Choices, actor: Actor, track: Track = iter
 ) -> Made:
-    """Make the folder with everything imported and a draft of the study, or nothing at all.
+    """Create the folder with the imported data and a draft of the study, or nothing at all.
 
     Raises:
         UnreadableInput, ConfigError: the study cannot be drawn from these data.
-        BrokenImages: files of images are there but cannot be shown.
+        BrokenImages: image files exist but cannot be shown.
     """
     n_queries = len(sources.answered)
     overlap = choices.overlap or usual_overlap(n_queries, choices.participants)
@@ -461,7 +463,7 @@ def write_and_draw(
         except ConfigError as error:
             if not gold or error.where != "checks.gold":
                 raise
-            warnings.append(f"no gold questions are asked: {error.what}")
+            warnings.append(f"the study has no gold questions: {error.what}")
         else:
             return [*warnings, *images.warnings()]
     raise NothingToDo(f"study {name} was not drawn")  # the last try has ended in one of the two
@@ -499,7 +501,7 @@ def draw_config(
 def redraw_if_changed(
     database: Database, project: Project, actor: Actor, track: Track = iter
 ) -> str | None:
-    """Draw the study again if its file has changed and nobody has enrolled; say what was done.
+    """Redraw the study if its file has changed and nobody has enrolled; return a note.
 
     Invitations stay valid. A study that was extended, or bound to one on Prolific, stays so.
     """
@@ -512,8 +514,8 @@ def redraw_if_changed(
                 return None
             if not is_untouched(session, study):
                 return (
-                    f"{STUDY_FILE} has changed since somebody enrolled: study {study.name} stays "
-                    f"as it is; hsfiq study edit {study.name} {STUDY_FILE} changes its texts"
+                    f"{STUDY_FILE} has changed after the first enrolment: study {study.name} is "
+                    f"not redrawn; hsfiq study edit {study.name} {STUDY_FILE} changes its texts"
                 )
         key = None if study is None else study.id
     try:
@@ -521,7 +523,7 @@ def redraw_if_changed(
     except ConfigError as error:
         raise located(project.study_file, error) from error
     write_whole(project.folder / MARKER, marker_text(project.pay, in_file).encode())
-    verb = "drawn" if key is None else "drawn again, because its file has changed"
+    verb = "drawn" if key is None else "redrawn, because its file has changed"
     return f"study {wanted.study.name}: {verb}"
 
 
@@ -586,7 +588,7 @@ def links_in(path: Path, root: str) -> list[str]:
 
 
 def pay_list(database: Database, study: str, pay: Pay | None) -> str:
-    """CSV of what each simulated participant would be paid, by the minutes that they are told."""
+    """CSV of each simulated participant's pay, by the announced minutes."""
     with database.reading() as session:
         row = find_study(session, study)
         if row is None:

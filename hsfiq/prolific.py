@@ -38,7 +38,7 @@ from hsfiq.study.recruiting import PROLIFIC, Outcome, completion_code, panel_lin
 logger = getLogger(__name__)
 
 SYNC_SECONDS = 30.0
-"""How often a server reads the submissions to its open studies."""
+"""The interval at which a server reads the submissions to its open studies."""
 
 SERVER_TIMEOUT = 10.0
 """Seconds that a server waits for an answer. It sends nothing twice: it soon asks again."""
@@ -54,7 +54,7 @@ ALONE = 0x687366
 
 
 def money(cents: float, currency: str) -> str:
-    """An amount in hundredths as people write it, such as `4.50 GBP`."""
+    """An amount in hundredths in the usual notation, such as `4.50 GBP`."""
     return f"{Decimal(round(cents)) / 100:,.2f} {currency}".strip()
 
 
@@ -68,16 +68,16 @@ def study_called(session: Session, name: str) -> Study:
 def bound_id(study: Study) -> str:
     """The id on Prolific of the study that this one is bound to; `Refused` if it is not bound."""
     if study.platform_study_id is None or config_of(study).recruitment.mode != "prolific":
-        remedy = "make one with hsfiq prolific draft, or name it with hsfiq study bind"
+        remedy = "create one with hsfiq prolific draft, or bind one with hsfiq study bind"
         raise Refused(
-            "is bound to no study on Prolific", where=f"study {study.name}", remedy=remedy
+            "is not bound to a study on Prolific", where=f"study {study.name}", remedy=remedy
         )
     return study.platform_study_id
 
 
 @dataclass(frozen=True, slots=True)
 class Counterpart:
-    """A study by its name, a client of Prolific's API, and who acts.
+    """A study by its name, a client of Prolific's API, and the actor.
 
     With `only`, only these participants are paid, and only if the owner has decided on them.
     """
@@ -103,7 +103,10 @@ def alone(database: Database) -> Iterator[None]:
 
     The lock ends with the process at the latest.
     """
-    engine, busy = database.engine, Busy("another process drafts or pays on Prolific; wait for it")
+    engine, busy = (
+        database.engine,
+        Busy("another process is drafting or paying on Prolific; wait until it has finished"),
+    )
     if engine.dialect.name == "sqlite":
         file = file_of(engine.url)
         with ExitStack() as stack:
@@ -156,7 +159,7 @@ def draft_of(
         raise Refused("has no completion code", where=where, remedy=remedy)
     if recruitment.signed_links:
         remedy = f"hsfiq study enrolment {study.name} --any-links"
-        what = "takes signed links only, which Prolific cannot make"
+        what = "accepts only signed links, which Prolific cannot create"
         raise Refused(what, where=where, remedy=remedy)
     budget = budget_of(session, study, config, None)
     minutes = budget.duration.minutes
@@ -214,7 +217,7 @@ PUBLISHED = ("ACTIVE", "PUBLISHING", "SCHEDULED")
 
 
 def cost_of(reply: prolific_api.StudyReply) -> tuple[str, str]:
-    """What all places of a study cost, and in words how that is made up."""
+    """The cost of all places of a study, and its composition in words."""
     if (places := reply.total_available_places) is None:
         raise prolific_api.ProlificError("answered with a study that has no places")
     parts = f"{places:,} places of {money(reply.reward, reply.currency)}"
@@ -226,12 +229,12 @@ def cost_of(reply: prolific_api.StudyReply) -> tuple[str, str]:
 def publish(at: Counterpart, confirm: Callable[[prolific_api.StudyReply], bool]) -> bool:
     """Publish a draft, or start a paused study again; return whether that was done.
 
-    It is not if it takes people already, or if `confirm` does not agree to the cost.
+    Nothing is done if the study is already active, or if `confirm` rejects the cost.
     """
     with at.database.reading() as session:
         status = study_called(session, at.name).status
     if status != "open":
-        what, remedy = f"is {status}: people could not begin", f"hsfiq study open {at.name}"
+        what, remedy = f"is {status}: participants could not begin", f"hsfiq study open {at.name}"
         raise Refused(what, where=f"study {at.name}", remedy=remedy)
     changes: dict[str, prolific_api.StudyAction] = {"UNPUBLISHED": "PUBLISH", "PAUSED": "START"}
     is_changed = change_status(at, changes, PUBLISHED, confirm)
@@ -276,7 +279,7 @@ def change_status(
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """What a comparison found.
+    """The result of a comparison.
 
     `by_status` counts the submissions. `unknown_here` are the platform's ids of people who work on
     a submission, or have ended one, and who never enrolled; `unknown_there` the participants from

@@ -42,7 +42,7 @@ STATUSES = {"approve": "APPROVED", "reject": "REJECTED", "screen-out": "SCREENED
 """The status of a submission that shows that it was reviewed."""
 
 ONCE = ("screen-out", "bonus")
-"""What must not be sent twice."""
+"""The kinds of requests that must not be sent twice."""
 
 ONE_ALONE = (400, 404, 409, 422)
 """The statuses of refusals that are about one submission; others are about all."""
@@ -98,14 +98,14 @@ class Plan:
     def lines(self) -> Iterator[str]:
         """What is due, and who gets nothing, for the owner."""
         counts = ", ".join(f"{n:,} to {kind}" for kind, n in self.counts().items())
-        due = counts or "nothing to send"
+        due = counts or "there is nothing to send"
         yield f"study {self.study}: {due}; {self.total} in total, without Prolific's fees"
         if self.sent_before:
-            yield f"{self.sent_before:,} of these were sent, and Prolific has not shown them since"
+            yield f"{self.sent_before:,} of these were already sent, but Prolific lacks them"
         yield from (f"{n:,} left as they are: they {what}" for what, n in self.left.items())
         if self.waiting_until is not None:
             until = f"{self.waiting_until.astimezone():%H:%M:%S}"
-            yield f"{self.waiting:,} were sent and not answered: run this again after {until}"
+            yield f"{self.waiting:,} were sent without a reply: repeat the command after {until}"
 
     def facts(self) -> dict[str, Any]:
         return {
@@ -159,7 +159,7 @@ class Planner:
             self.plan.left[what] += number
 
     def leave_undecided(self, *, screened_out: bool = True) -> None:
-        """Leave those about whom the rule decides nothing."""
+        """Skip participants whom the rule does not cover."""
         for reason, number in self.payout.left_out.items():
             if screened_out or reason != "screened-out":
                 self.leave(LEFT_OUT[reason], number)
@@ -254,7 +254,7 @@ def payment_of(session: Session, due: Due) -> Payment | None:
 
 
 def decimal(cents: int) -> str:
-    """An amount as Prolific takes it: 425 are 4.25."""
+    """An amount in Prolific's format: 425 becomes 4.25."""
     return f"{Decimal(cents) / 100:.2f}"
 
 

@@ -42,7 +42,7 @@ from hsfiq.text import count_text, first_few
 # Answering as people do: what is asked, in order.
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-"""When the answers begin: a fixed time, so that a seed always gives the same study."""
+"""The start time of the answers, fixed so that a seed always gives the same study."""
 
 Track = Callable[[Sequence[SimulatedAnnotator]], Iterable[SimulatedAnnotator]]
 
@@ -109,7 +109,7 @@ SOURCES: tuple[Table, ...] = tuple(
         "ranked_lists",
     )
 )
-"""What a study is drawn from; nothing of it is about people."""
+"""The tables from which a study is drawn; none is about people."""
 
 MIDDLE, FITS, DOES_NOT_FIT = 0.75, 0.95, 0.2
 """Utilities: of a set of a system of strength 0, and of a gold question's two sets."""
@@ -135,7 +135,9 @@ def stated_strengths(
     unknown = [name for name in given if name not in systems]
     if unknown:
         raise UnreadableInput(
-            "--strength", f"the study has no system {unknown[0]!r}", f"it has {first_few(systems)}"
+            "--strength",
+            f"the study has no system {unknown[0]!r}",
+            f"the study has {first_few(systems)}",
         )
     return random_strengths(systems, seed) | dict(given)
 
@@ -220,7 +222,7 @@ class SeenSets:
 
 @dataclass(frozen=True, slots=True)
 class Judgements:
-    """How simulated annotators judge the sets of a study.
+    """The judgement of a study's sets by simulated annotators.
 
     A set is as good as its images fit the query, or without `fits` as its system is strong.
     """
@@ -235,7 +237,8 @@ class Judgements:
         simulated = KINDS[self.config.design.kind].simulated
         if simulated is None:
             raise UnreadableInput(
-                "design.kind", f"nothing simulates answers of kind {self.config.design.kind}"
+                "design.kind",
+                f"simulation does not support answers of kind {self.config.design.kind}",
             )
         rules = rules_of(self.config)
 
@@ -318,7 +321,7 @@ def answer_study(
     """All participants that the study takes answer all of their questions; then it is closed."""
     study = find_study(session, name)
     if study is None:
-        raise UnreadableInput(name, "the study is missing")
+        raise UnreadableInput(name, "the study does not exist")
     config, capacity = config_of(study), capacity_of(session, study)
     if fits is not None:
         require_fits(session, fits)

@@ -93,7 +93,7 @@ def require_space(folder: Path, size: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What a browser says of a file; the same name, size and stamp mean the same content.
+    """A browser's description of a file; the same name, size and stamp mean the same content.
 
     `stamp` changes with the content, such as the date of the last change; `replaces` is the name
     of the file in whose place this one comes.
@@ -163,7 +163,7 @@ def begin(draft: Snapshot, sent: Sent) -> Upload:
         others = uploads_of(draft.folder)
         kept = kept_files(draft.content, sent)
         if len(others) + len(kept) >= MOST_UPLOADS:
-            raise Refused(f"there are {MOST_UPLOADS} files already: remove some")
+            raise Refused(f"there are already {MOST_UPLOADS} files: remove some")
         if sent.size <= 0:
             raise Refused("the file is empty")
         if sent.size > MOST_BYTES - sum(file.size for file in kept):
@@ -207,7 +207,7 @@ def receive(upload: Upload, offset: int, content: bytes) -> int:
             received = part.stat().st_size
             fresh = content[received - offset :] if 0 <= offset <= received else b""
             if received + len(fresh) > upload.sent.size:
-                raise Refused("the file is longer than was said")
+                raise Refused("the file is longer than announced")
             with part.open("ab") as file:
                 file.write(fresh)
                 file.flush()
@@ -217,7 +217,7 @@ def receive(upload: Upload, offset: int, content: bytes) -> int:
     except FileNotFoundError:
         pass
     except BlockingIOError as error:
-        raise Conflict("this file is arriving from another window") from error
+        raise Conflict("this file is being uploaded from another window") from error
     return upload.received
 
 
@@ -314,7 +314,7 @@ def unpack(upload: Upload, members: Sequence[Member], most: int, most_bytes: int
     if total > most_bytes:
         raise Refused(TOO_LARGE)
     if total > max(USUAL_BYTES, LARGEST_RATIO * upload.sent.size):
-        raise Refused(f"its files are more than {LARGEST_RATIO} times as large as itself")
+        raise Refused(f"its unpacked files are more than {LARGEST_RATIO} times larger")
     require_space(upload.folder, total)
     draft, place = upload.path("draft"), upload.folder / IMAGES / upload.sent.key
     rmtree(draft, ignore_errors=True)

@@ -208,7 +208,7 @@ def open_database(url: str, *, create: bool = True, connections: int | None = No
             if sqlite.is_fresh_sqlite(engine.url):
                 if not create:
                     raise NothingToDo(
-                        f"{shown_url(url)}: there is no database yet; import something first"
+                        f"{shown_url(url)}: the database does not exist yet; import something first"
                     )
                 upgrade(engine)
             require_current(engine, url)

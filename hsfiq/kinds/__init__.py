@@ -1,4 +1,4 @@
-"""Question kinds: what a study asks about each query, one module for each kind.
+"""Question kinds: the task of a study's questions, one module for each kind.
 
 A kind's module has how many sets a question shows, which answers are valid, which questions have a
 known answer, how a simulated annotator answers, and its releases: studies of pairs have two, `hs`
@@ -45,13 +45,13 @@ def release_kinds_of(question_kind: str) -> list[str]:
 
 
 def require_release_kind(name: str, question_kind: str, study: str) -> None:
-    """Raise `UnreadableInput` unless such a study has this release."""
+    """Raise `UnreadableInput` unless studies of this question kind have this release."""
     names = release_kinds_of(question_kind)
     if name not in names:
         raise UnreadableInput(
             "--release",
             f"the questions of study {study} are of kind {question_kind}, so it has no {name}",
-            f"there is {' and '.join(names)}",
+            f"its releases: {' and '.join(names)}",
         )
 
 

@@ -95,7 +95,7 @@ SESSIONS = Table(
 )
 TURNS = Table(
     "turns",
-    "one row a turn: what both systems were asked, the two lists, and the feedback on them",
+    "one row a turn: the query to both systems, the two lists, and the feedback on them",
     (
         SEARCH_ID,
         *IDS[1:],
@@ -103,8 +103,8 @@ TURNS = Table(
         *ASKED_AT_TURN[:-1],
         replace(
             ASKED_AT_TURN[-1],
-            meaning="when both lists were stored; neither is shown before",
-            null="the lists did not come",
+            meaning="when both lists were stored, after which both are shown",
+            null="the lists did not arrive",
         ),
         *renamed(OF_LIST, "_1"),
         *renamed(OF_LIST, "_2"),

@@ -1,4 +1,4 @@
-"""What every question kind has."""
+"""The interface of question kinds."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ SAME_WITHIN = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a study allows in an answer.
+    """The rules of a study for answers.
 
     `points` and `levels` are those of the scales for sets and for images, `k` counts the images of
-    a set. A preference for a set whose score is `confirm_difference` lower, or more, has to be
-    confirmed; None if none has to.
+    a set. A preference for a set whose score is `confirm_difference` lower, or more, must be
+    confirmed; None without confirmation.
     """
 
     points: int
@@ -63,7 +63,7 @@ class ShownAnswer:
 
 
 class GoldDraw(Protocol):
-    """What a gold question about a query is made of; images are named by their database keys."""
+    """The material of a gold question about a query; images are given by database keys."""
 
     @property
     def rules(self) -> Rules: ...
@@ -78,7 +78,7 @@ class GoldDraw(Protocol):
         """The target and a system's best images."""
 
     def lists(self, number: int) -> list[list[int]]:
-        """The best images of so many systems."""
+        """The best images of this number of systems."""
 
     def far_images(self, number: int) -> list[int]:
         """Images that no system returned for the query."""
@@ -93,7 +93,7 @@ class GoldQuestion:
 
     Attributes:
         sets: the images of each set by their database keys, best first.
-        expected: what `Gold.passes` compares an answer with.
+        expected: the value that `Gold.passes` compares with an answer.
         orders: the order in which the images of each set are shown; None is best first.
         swapped: whether two sets are shown in the other order.
         set_order: the order in which three or more sets are shown.
@@ -112,8 +112,8 @@ class Gold:
 
     Attributes:
         draw: draws one.
-        passes: whether an answer is right, by the question's `expected` and the judgement.
-        words: what is right, for the study's owner.
+        passes: whether an answer is correct, by the question's `expected` and the judgement.
+        words: the correct answer in words, for the study's owner.
         needs_target: whether the query must have a target.
     """
 
@@ -199,11 +199,11 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class RowCheck:
-    """A query for rows of a table `t` that are wrong.
+    """A query for invalid rows of a table `t`.
 
     Attributes:
-        column: the column that is wrong.
-        what: what is wrong, with the names of `values` in braces.
+        column: the invalid column.
+        what: the error, with the names of `values` in braces.
         where: the condition in SQL, about the names of `values`.
         values: SQL by name.
         sets: the SQL of a set's id: `s` is then its row in `sets`, and other rows are not checked.
@@ -230,8 +230,8 @@ class ReleaseKind:
     """A kind of release of the studies of a question kind.
 
     Attributes:
-        about: what its answers are, for the dataset card.
-        sets_are: what its sets are, as in "8 scored sets"; empty if it has none.
+        about: a description of its answers, for the dataset card.
+        sets_are: a description of its sets, as in "8 scored sets"; empty if it has none.
         main: the table with a row for each question, or for each part of one.
         own_tables: `main` comes first; all kinds share the others.
         tables: the rows of its own tables, of some of the questions kept; a table that has none may
@@ -239,9 +239,9 @@ class ReleaseKind:
         judgement: the judgement of a row of `main` and, by table, the question's rows in `sets` and
             `restored_from`; `import release` stores it.
         checks: by table, which rows contradict themselves or `sets`; `release verify` lists them.
-        label: what a button that exports it says, before its name.
+        label: the text of an export button, before its name.
         files: the names of its further files (`hsfiq.releases.content.FURTHER_FILES`).
-        other: what another release of the same study has, for the dataset card.
+        other: a hint at another release of the same study, for the dataset card.
         default_config: the table that `datasets` loads by default; "" for `main`.
         struck: the rows of `exclusions` about texts that releases leave out.
         tasks, tags: of the Hugging Face hub.
@@ -285,8 +285,8 @@ class Kind:
     """A question kind.
 
     Attributes:
-        asks: what an annotator does, in a few words.
-        n_sets: how many sets a question shows.
+        asks: the annotator's task, in a few words.
+        n_sets: the number of sets of a question.
         options: the keys of study.toml that not every kind has, and this one has.
         read: the valid judgement in what a page sent, or `Refused`; a judgement that was read is
             read as it is.
@@ -295,11 +295,11 @@ class Kind:
         mirrored: the judgement about two sets as it is when their sides are swapped.
         releases: the kinds of releases of its studies.
         practice: None if there is no practice question.
-        simulated: the answer of a simulated annotator; None if they answer otherwise.
+        simulated: the answer of a simulated annotator; None if simulated otherwise.
         gold: None if there is no question of this kind with an obvious answer.
         columns: the columns of `responses` with the values of a judgement, which exports read
             faster; without any, `judgement` has them as JSON.
-        scale: what its scale has, for releases: points, levels or nothing.
+        scale: the unit of its scale, for releases: points, levels or nothing.
         has_preferences: whether an answer prefers one of two sets, so that any two systems can be
             compared while the study runs.
         needs_lists: whether they are of systems' ranked lists; otherwise, of the labelled target.
@@ -357,7 +357,7 @@ def require_keys(given: Mapping[str, Any], *names: str) -> None:
             raise Refused(f"judgement: {name} is missing")
     for name in given:
         if name not in names:
-            raise Refused(f"judgement: {name[:40]} is not a part of it")
+            raise Refused(f"judgement: {name[:40]} is unknown")
 
 
 def require_whole_number(name: str, value: object, lowest: int, highest: int) -> int:
@@ -368,7 +368,7 @@ def require_whole_number(name: str, value: object, lowest: int, highest: int) ->
 
 
 def whole_numbers(text: str, highest: int) -> list[int]:
-    """Different numbers from 1 to the highest, separated by blanks, or `Refused`."""
+    """Different numbers from 1 to the highest, separated by spaces, or `Refused`."""
     words = text.split()
     numbers = [int(word) for word in words if word.isascii() and word.isdigit() and len(word) < 5]
     is_sound = (
@@ -434,7 +434,7 @@ OF_SETS = (
     as_many_as_images("image_states"),
     RowCheck(
         "shown_order",
-        "{shown} is no order of {images} images",
+        "{shown} is not an order of {images} images",
         "list_sort(shown) <> range(images)",
         {"shown": "t.shown_order", "images": "coalesce(len(t.image_ids), 0)"},
     ),

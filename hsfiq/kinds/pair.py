@@ -144,9 +144,7 @@ PREFERENCES = tables.Table(
         tables.FORM,
         tables.PLACE,
         tables.QUERY_ID,
-        tables.Column(
-            "pair_id", tables.TEXT, "the pair of sets: the same for everybody who judged it"
-        ),
+        tables.Column("pair_id", tables.TEXT, "the pair of sets: the same for all its judges"),
         tables.Column(
             "swapped", tables.FLAG, "whether the sets were shown in the other order than the pair's"
         ),
@@ -163,7 +161,7 @@ PREFERENCES = tables.Table(
             tables.FLAG,
             "true if the participant was asked whether the preference for the set scored "
             f"{answer_rules.CONFIRMED_DIFFERENCE} or more points lower is meant, and kept it",
-            null="that was not asked, or is unknown",
+            null="the participant was not asked, or it is unknown",
         ),
         *tables.ANSWERED,
     ),
@@ -228,7 +226,7 @@ HS = kind.ReleaseKind(
     name="hs",
     about="retrieved sets with the scores that people gave them, judged in pairs,",
     other="The `hp` release of the same study has the preference between the two sets of each "
-    "question as its subject, and can leave out contradictory ones.",
+    "question as its subject, and can omit contradictory answers.",
     default_config="sets",
     main="preferences",
     own_tables=(PREFERENCES, tables.SETS, REPEATS),

@@ -1,7 +1,7 @@
-"""`search`: a search of several turns with a live retriever, and how it went in the end.
+"""`search`: a search of several turns with a live retriever, and a final judgement of it.
 
-The judgement is given after the search has stopped; the turns have tables of their own. Its release
-has the sessions for `hsfiq sessions`, too.
+The judgement is given after the search has stopped; the turns have separate tables. Its release
+also contains the sessions for `hsfiq sessions`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MOST_POINTS = 5
 """Of the scales of satisfaction, success and ease."""
 
 WHYS = ("enough", "gave-up", "technical")
-"""Why a participant stopped without declaring an image."""
+"""The reasons for stopping without declaring an image."""
 
 
 def read(given: Mapping[str, Any], _rules: kind.Rules) -> dict[str, Any]:
@@ -67,11 +67,11 @@ def repeats(first: kind.ShownAnswer, again: kind.ShownAnswer, _rules: kind.Rules
 # The columns that releases of searches and of arenas share.
 
 LEFT = "the participant left before the questions at the end"
-NO_LIST = "the list did not come"
+NO_LIST = "the list did not arrive"
 NO_FEEDBACK = "the participant gave no feedback on the list"
 NO_TURN = "the search has no turn"
 NO_TARGET = "there is no target"
-STRUCK = "the study's owner has struck it"
+STRUCK = "the study's owner has redacted it"
 NO_FLAG = "always: searches cannot be flagged"
 NOT_TYPED = "it is unknown, or the text is the query's"
 
@@ -107,7 +107,7 @@ SESSION = (
     Column(
         "resumed",
         FLAG,
-        "whether they went on after half an hour or more away from the page",
+        "whether the participant continued after half an hour or more away from the page",
         null=NO_TURN,
     ),
     Column(
@@ -144,7 +144,12 @@ SESSION = (
         lowest=1,
         highest=5,
     ),
-    Column("would_go_on", FLAG, "whether they would search on if they could", null=LEFT),
+    Column(
+        "would_go_on",
+        FLAG,
+        "whether the participant would continue the search if possible",
+        null=LEFT,
+    ),
     Column("corpus", TEXT, "the name of the retriever's corpus"),
     Column("corpus_size", WHOLE, "of the retriever's corpus", "images", lowest=0),
 )
@@ -165,9 +170,9 @@ ASKED_AT_TURN = (
         null="it is the participant's own picture",
     ),
     Column("text", TEXT, "as typed", null=STRUCK),
-    Column("text_normalised", TEXT, "in lower case, each run of blanks as one", null=STRUCK),
+    Column("text_normalised", TEXT, "in lower case, with single spaces", null=STRUCK),
     Column("words", WHOLE, "of the text", "words", null=STRUCK, lowest=0),
-    Column("struck", FLAG, "whether the study's owner has struck the text"),
+    Column("struck", FLAG, "whether the study's owner has redacted the text"),
     Column("from_query", FLAG, "whether the text is the query's, and not the participant's"),
     Column("repeats", FLAG, "whether an earlier turn of the search had the same text"),
     Column("pasted", FLAG, "whether the text was pasted", null=NOT_TYPED),
@@ -270,7 +275,7 @@ EMPTY = ("image_ids", "scores")
 
 SESSIONS = Table(
     "sessions",
-    "one row a search: how it stopped, how it went, flags and times",
+    "one row a search: its ending, the judgement, flags and times",
     (
         *ASKED,
         SYSTEM_NAME,
@@ -310,7 +315,7 @@ SESSIONS = Table(
 )
 TURNS = Table(
     "turns",
-    "one row a turn: what was asked, the list, and the feedback on it",
+    "one row a turn: the query, the list, and the feedback on it",
     (
         SEARCH_ID,
         *IDS[1:],
@@ -427,7 +432,7 @@ def struck(kept: Questions) -> list[dict[str, Any]]:
 
 
 def judgement(row: kind.Row, _parts: Mapping[str, Sequence[kind.Row]]) -> dict[str, Any]:
-    """How the search went; why it stopped, if the participant was asked."""
+    """The judgement of the search, and the reason for stopping, if asked."""
     stop = row["stop"]
     values = {name: row[name] for name in ("success", "ease", "would_go_on")}
     return {**values, "why": stop if stop in WHYS else None}

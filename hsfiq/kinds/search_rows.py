@@ -1,4 +1,4 @@
-"""Searches over several turns: `[searches]` of a study, and what releases have of each search."""
+"""Searches over several turns: `[searches]` of a study, and the rows of each search in releases."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Retriever:
     """`[[searches.retrievers]]`: a system that answers at an address.
 
     `name` is the system's in releases. `token_variable` names the environment variable that holds
-    the server's token, "" if it wants none.
+    the server's token, "" if the server needs none.
     """
 
     name: str
@@ -72,7 +72,7 @@ class Searches:
 
 
 def retriever_errors(searches: Searches, n_live: int) -> Iterator[tuple[str, str]]:
-    """What is wrong with the retrievers, by the key of study.toml; so many are needed."""
+    """The errors of the retrievers, by the key of study.toml; `n_live` are needed."""
     if not searches.retrievers:
         yield "searches.retrievers", "is missing; a search needs a live retriever"
     elif len(searches.retrievers) < n_live:
@@ -83,7 +83,7 @@ def retriever_errors(searches: Searches, n_live: int) -> Iterator[tuple[str, str
         if not retriever.name.strip() or len(retriever.name) > LONGEST_NAME:
             yield f"{key}.name", f"must have 1 to {LONGEST_NAME} characters"
         elif counts[retriever.name] > 1:
-            yield f"{key}.name", f"{retriever.name!r} is the name of another retriever, too"
+            yield f"{key}.name", f"{retriever.name!r} is also the name of another retriever"
         if not re.fullmatch(r"https?://[^\s/@]+\S*", retriever.url):
             yield f"{key}.url", f"{retriever.url!r} is not an http(s) address without a password"
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*|", retriever.token_variable):
@@ -148,7 +148,7 @@ class TurnRow:
 
     @property
     def pause_seconds(self) -> float | None:
-        """How long the participant was away from the page between the list and the feedback."""
+        """The participant's time away from the page between the list and the feedback."""
         if self.listed_at is None or self.given_at is None or self.active_seconds is None:
             return None
         elapsed = (self.given_at - self.listed_at).total_seconds()

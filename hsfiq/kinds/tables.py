@@ -1,7 +1,7 @@
 """The tables of releases: columns with their types, units, meanings and nulls.
 
-Everything else that names columns is made of it: the Parquet schema, the dataset card,
-croissant.json, the reference in the documentation, and the checks of a release. To use it:
+All other column descriptions are derived from it: the Parquet schema, the dataset card,
+croissant.json, the reference in the documentation, and the checks of a release. Usage:
 
 - `RELEASE_KINDS[kind].all_tables()` (`hsfiq.kinds`) has the tables of a kind by name, in the order
   of the card. A release has those for which there is something: see `Table.present`.
@@ -13,8 +13,8 @@ croissant.json, the reference in the documentation, and the checks of a release.
   with `on_scale`, the highest is the manifest's `scale.points`. Of a list they
   are about its members.
 
-A column is added here or in the module of a kind, and nowhere else. Releases that were exported
-before lack it, so readers of releases ask whether it is there.
+New columns are added only here or in the module of a kind. Older releases lack them, so readers of
+releases must check for them.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ class Column:
     """A column of a table.
 
     Attributes:
-        meaning: what a value says, without the name, the type or the unit.
+        meaning: the meaning of a value, without the name, the type or the unit.
         unit: such as "seconds"; None for ids, texts, flags and places.
         null: when the value is null, as in "null if {null}"; None if it never is.
-        values: all that there can be, if they are few.
+        values: all possible values, if they are few.
         refers_to: the table and the column that have the value, as in "queries.query_id".
     """
 
@@ -109,7 +109,7 @@ class Table:
     """A table of a release.
 
     Attributes:
-        meaning: what a row is, as in "one row a question: ...".
+        meaning: a description of a row, as in "one row a question: ...".
         key: the columns that identify a row; empty if rows may be equal.
         present: the condition under which a release has the table; empty for always.
     """
@@ -139,7 +139,7 @@ class Table:
 
     @property
     def has_lines(self) -> bool:
-        """Whether the table is also there as JSON lines, which cannot hold files."""
+        """Whether the table is also written as JSON lines, which cannot hold files."""
         return all(column.type != CONTENT for column in self.columns)
 
     def arrow(self) -> pa.Schema:
@@ -177,12 +177,12 @@ PARTICIPANT_ID = Column(
 QUERY_ID = Column("query_id", TEXT, "the query", refers_to="queries.query_id")
 IDS = (QUESTION_ID, PARTICIPANT_ID, QUERY_ID)
 
-FORM = Column("form", TEXT, "the participant's form that has the question")
+FORM = Column("form", TEXT, "the participant's form that contains the question")
 PLACE = Column("place", WHOLE, "of the question in its form, from 0", lowest=0)
 SHOWN_TEXT = Column(
     "text", TEXT, "of the query, exactly as in its source; empty if the query is an image alone"
 )
-ITEM_ID = Column("item_id", TEXT, "what was judged: the same for everybody who judged it")
+ITEM_ID = Column("item_id", TEXT, "the judged item: the same for all its judges")
 
 ASKED = (QUESTION_ID, PARTICIPANT_ID, FORM, PLACE, QUERY_ID, ITEM_ID, SHOWN_TEXT)
 """What the main table of each kind but `pair` has first."""
@@ -236,7 +236,7 @@ ANSWERED = (
     Column(
         "reference_state",
         TEXT,
-        f"how the reference image stood when the answer was given: {STATES}",
+        f"the state of the reference image when the answer was given: {STATES}",
         null="it is unknown, or the query has no reference",
         values=IMAGE_STATES,
     ),
@@ -258,7 +258,7 @@ SET_ID = Column("set_id", TEXT, "the set as judged: `<question_id>.<side>`")
 IMAGE_STATES_COLUMN = Column(
     "image_states",
     TEXTS,
-    f"how each image of image_ids stood when the answer was given: {STATES}",
+    f"the state of each image of image_ids when the answer was given: {STATES}",
     null=UNKNOWN,
     values=IMAGE_STATES,
 )
@@ -297,7 +297,7 @@ QUERIES = Table(
         Column("query_id", TEXT, "the id of the triplet, with a suffix for other texts than its"),
         Column("triplet_id", TEXT, "the pair of reference and target that the query is of"),
         Column("dataset", TEXT, "where the query comes from"),
-        Column("category", TEXT, "of the garment, or the like; empty if the dataset has none"),
+        Column("category", TEXT, "such as the type of garment; empty if the dataset has none"),
         Column("split", TEXT, "of the dataset, such as val", null="the dataset has none"),
         Column("reference_id", TEXT, "the reference image", null="the query is a text alone"),
         Column("target_id", TEXT, "the labelled target image", null=UNKNOWN),
@@ -320,11 +320,11 @@ EXCLUSIONS = Table(
         Column(
             "rule",
             TEXT,
-            "the rule that dropped it: the first that it broke, in the order of the funnel",
+            "the rule that dropped it: the first rule that it broke, in the order of the funnel",
         ),
-        Column("value", TEXT, "what the rule dropped it for"),
+        Column("value", TEXT, "the value for which the rule dropped it"),
         Column("rules", TEXTS, "all rules that it broke, in the order of the funnel"),
-        Column("values", TEXTS, "for each of the rules, what it broke the rule for"),
+        Column("values", TEXTS, "for each of the rules, the value that broke the rule"),
     ),
 )
 SPLITS = Table(
@@ -351,7 +351,7 @@ _ANSWER = (
         "value",
         TEXT,
         'the option\'s wording, or the text, also that of "Other"',
-        null="the answer is a number, there is none, or texts were left out",
+        null="the answer is a number, there is none, or texts were omitted",
     ),
 )
 NO_BOUND = "there was no such bound"
@@ -395,9 +395,13 @@ PARTICIPANT_ANSWERS = Table(
 REASONS = Table(
     "reasons",
     "one row a reason that a participant wrote for a flag or an answer",
-    (QUESTION_ID, PARTICIPANT_ID, Column("reason", TEXT, "as written, without outer blanks")),
+    (
+        QUESTION_ID,
+        PARTICIPANT_ID,
+        Column("reason", TEXT, "as written, without leading and trailing spaces"),
+    ),
     key=("question_id",),
-    present="a kept answer has a reason, unless they were left out (`--without texts`)",
+    present="a kept answer has a reason, unless reasons were omitted (`--without texts`)",
 )
 ABSENT = "the file is absent or cannot be decoded"
 IMAGES = Table(

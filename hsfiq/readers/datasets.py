@@ -52,7 +52,7 @@ def read_circo_annotations(folder: Path, split: str) -> Annotations:
     path = next((folder / name for name in names if (folder / name).is_file()), None)
     if path is None:
         raise UnreadableInput(
-            str(folder), f"neither {names[0]} nor {names[1]} here", "name CIRCO's folder"
+            str(folder), f"has neither {names[0]} nor {names[1]}", "name CIRCO's folder"
         )
     queries: dict[str, Annotation] = {}
     for place in open_place(path).list():
@@ -122,7 +122,7 @@ def read_fashioniq(
     if not files:
         raise UnreadableInput(
             str(folder),
-            "no captions/cap.<category>.<split>.json here",
+            "has no captions/cap.<category>.<split>.json",
             "name the folder that holds captions/ and image_splits/",
         )
     for wanted, position, what in ((categories, 0, "category"), (splits, 1, "split")):
@@ -169,7 +169,7 @@ def read_fashioniq_triplet(
 ) -> Triplet:
     captions = place.key("captions").list()
     if len(captions) != 2:
-        raise place.wrong(f"{len(captions)} captions, a triplet has 2")
+        raise place.wrong(f"{len(captions)} captions instead of 2")
     return Triplet(
         external_id=external_id,
         reference=known_image(place.key("candidate"), known),
@@ -204,7 +204,7 @@ def read_cirr(folder: Path, splits: Sequence[str] = ()) -> list[Source]:
     if not files:
         raise UnreadableInput(
             str(folder),
-            "no captions/cap.rc2.<split>.json here",
+            "has no captions/cap.rc2.<split>.json",
             "name the folder that holds captions/ and image_splits/",
         )
     for name in splits:
@@ -364,7 +364,7 @@ def aspect_file(folder: Path, aspect: Aspect) -> Path:
     if path is None:
         raise UnreadableInput(
             str(folder),
-            f"neither {paths[0].name} nor {paths[1].name} here",
+            f"has neither {paths[0].name} nor {paths[1].name}",
             f"a file for each of {', '.join(ASPECTS)}; docs/reference/fisd.md has the layout",
         )
     return path
@@ -382,7 +382,7 @@ def read_fisd_triplet(place: Place) -> FisdTriplet:
     negative = place.key("hard_negative")
     several = negative.list() if isinstance(negative.value, list) else [negative]
     if not several:
-        raise negative.wrong("a triplet has one hard negative or more")
+        raise negative.wrong("a triplet needs at least one hard negative")
     return FisdTriplet(
         triplet_id=place.key("id").name(),
         reference=place.key("reference").name(),

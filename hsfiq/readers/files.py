@@ -55,7 +55,7 @@ def parse_json(text: str, where: str, line: int | None = None) -> Any:
     except json.JSONDecodeError as error:
         raise UnreadableInput(
             f"{where}: line {error.lineno + (line or 1) - 1}, column {error.colno}",
-            f"broken JSON ({error.msg})",
+            f"invalid JSON ({error.msg})",
         ) from error
     except ValueError as error:
         raise UnreadableInput(place, why_unreadable(error)) from error
@@ -182,7 +182,7 @@ class Place:
     def name(self, longest: int = LONGEST_NAME) -> str:
         name = self.text()
         if not 1 <= len(name) <= longest:
-            raise self.wrong(f"an id here has 1 to {longest} characters, not {len(name):,}")
+            raise self.wrong(f"an id must have 1 to {longest} characters, not {len(name):,}")
         return name
 
     def names(self) -> tuple[str, ...]:
@@ -338,7 +338,7 @@ def csv_lines(text: str, path: Path, separator: str) -> Iterator[tuple[str, list
             where, start = f"{path}: line {start}", reader.line_num + 1
             yield where, cells
     except csv.Error as error:
-        raise UnreadableInput(f"{path}: line {start}", f"broken CSV ({error})") from error
+        raise UnreadableInput(f"{path}: line {start}", f"invalid CSV ({error})") from error
 
 
 def named_cells(lines: Iterator[tuple[str, list[str]]]) -> Iterator[Place]:
@@ -350,7 +350,7 @@ def named_cells(lines: Iterator[tuple[str, list[str]]]) -> Iterator[Place]:
         elif not all(map(is_absent, cells)):
             if len(cells) != len(names):
                 raise UnreadableInput(
-                    where, f"{len(cells)} cells, the first line has {len(names)}",
+                    where, f"{len(cells)} cells, but the first line has {len(names)}",
                     "put texts that contain the separator in double quotes",
                 )  # fmt: skip
             values = zip(names, cells, strict=True)

@@ -88,7 +88,7 @@ def read(path: Path) -> PublishedStudy:
             raise question_sets.wrong("has no question set")
         forms += [read_form(user, name, place, paths) for name, place in named]
     if not forms or paths.pattern is None:
-        raise UnreadableInput(str(path), "holds no question")
+        raise UnreadableInput(str(path), "contains no question")
     return PublishedStudy(image_path=paths.pattern, forms=forms)
 
 
@@ -127,7 +127,7 @@ def read_set(place: Place, paths: ImagePaths) -> tuple[tuple[str, ...], int]:
     images = place.key("img_path")
     names = tuple(paths.name(image) for image in images.list())
     if len(names) != K:
-        raise images.wrong(f"{len(names)} images, a set has {K}")
+        raise images.wrong(f"{len(names)} images instead of {K}")
     return names, digit(place.key("user_score"), "1", "2", "3", "4", "5")
 
 

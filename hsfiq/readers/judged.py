@@ -19,9 +19,9 @@ from hsfiq.text import first_few
 # A set of queries with judged images, put together from the files' rows.
 
 Protocol = Literal["trec", "icir"]
-"""What an image without a grade is, and whose average precision is computed.
+"""The meaning of images without a grade, and the variant of average precision.
 
-`trec`: unjudged; trec_eval's. `icir`: a wrong answer of a database in which all right answers are
+`trec`: unjudged; trec_eval's. `icir`: a wrong answer of a database in which all correct answers are
 known; i-CIR's beside trec_eval's.
 """
 
@@ -106,7 +106,7 @@ def judged_set(
     if not any(grades.values()):
         raise UnreadableInput(
             "--qrels",
-            f"judges none of the {len(queries):,} queries",
+            f"contains no judgement of the {len(queries):,} queries",
             f"the queries' ids look like {queries[0].query_id}",
         )
     return JudgedSet(name, tuple(queries), grades, databases, n_ignored=n_ignored)
@@ -119,7 +119,7 @@ def require_databases(
     if not without:
         return
     if "" in without:
-        what = "the queries have no groups, but the databases have"
+        what = "the queries have no groups, but the databases do"
         remedy = "add the column `group` to --queries"
     else:
         names = sorted(set(without))
@@ -184,7 +184,7 @@ def read_icir_rows(path: Path) -> Iterator[IcirRow]:
         where = f"{path}: line {number}"
         if len(cells) != COLUMNS:
             raise UnreadableInput(
-                where, f"{len(cells)} columns, i-CIR has 3: image path, text, instance"
+                where, f"{len(cells)} columns instead of 3: image path, text, instance"
             )
         yield IcirRow(where, *(cell.strip() for cell in cells))
 
@@ -199,7 +199,7 @@ def require_positives(
             without[0].where,
             f"{len(without):,} queries have no image with their instance and text in {database} "
             f"({first_few([f'{row.instance}: {row.text}' for row in without])})",
-            "take both files from one version of i-CIR",
+            "use files from the same version of i-CIR",
         )
 
 
@@ -243,7 +243,7 @@ def read_queries(path: Path) -> list[JudgedQuery]:
         cluster = optional(row, "cluster") or group or optional(row, "reference") or query_id
         queries[query_id] = JudgedQuery(query_id, group, cluster)
     if not queries:
-        raise UnreadableInput(str(path), "holds no query")
+        raise UnreadableInput(str(path), "contains no query")
     return list(queries.values())
 
 
@@ -348,7 +348,7 @@ def read_labelled_queries(path: Path, label: str | None) -> list[LabelledQuery]:
     """
     queries = read_ids(path) if path.suffix.lower() == ".txt" else read_table(path)
     if not queries:
-        raise UnreadableInput(str(path), "holds no query")
+        raise UnreadableInput(str(path), "contains no query")
     if label is None:
         return queries
     wanted = UNIONS.get(label, (label,))

@@ -65,7 +65,7 @@ def read(
     known = ", ".join((*COLUMNS, captions))
     rows = queries_of(path, files.read_rows(path, "query_id", is_column, known), image_id)
     if not rows:
-        raise UnreadableInput(str(path), "holds no query")
+        raise UnreadableInput(str(path), "contains no query")
     return rows
 
 
@@ -105,11 +105,11 @@ USUAL_NAMES: Mapping[str, Sequence[str]] = {
     "category": ("group", "type", "class", "kind", "그룹"),
     "split": ("part", "subset"),
 }
-"""What people call our columns, the most usual first, in lower case."""
+"""Common names of our columns, the most usual first, in lower case."""
 
 
 def guessed_columns(names: Sequence[str]) -> dict[str, str]:
-    """Which column of a table is which of ours, by our names, as far as their names tell."""
+    """The columns of a table by our names, as far as recognized."""
     plain = {re.sub(r"[\W_]+", " ", name).strip().lower(): name for name in reversed(names)}
     guessed = {}
     for ours, usual in USUAL_NAMES.items():
@@ -125,7 +125,9 @@ def named_columns(options: Sequence[str]) -> dict[str, str]:
     for ours, theirs in columns.items():
         if ours not in COLUMNS or not theirs:
             known = ", ".join(COLUMNS)
-            raise UnreadableInput("--column", f"{ours!r} is none of {known}", "such as text=wish")
+            raise UnreadableInput(
+                "--column", f"{ours!r} is not one of {known}", "such as text=wish"
+            )
     return columns
 
 
@@ -146,7 +148,7 @@ def mapped_rows(path: Path, columns: Mapping[str, str]) -> list[files.Place]:
         for row in files.rows_of(path, next(iter(columns.values())))
     ]
     if not rows:
-        raise UnreadableInput(str(path), "holds no query")
+        raise UnreadableInput(str(path), "contains no query")
     if "query_id" not in columns:
         digits = max(2, len(str(len(rows))))
         for number, row in enumerate(rows, start=1):
@@ -205,7 +207,9 @@ class RowReader:
                 split=split,
             )
         except InvalidRecord as error:
-            self.errors.append(row.wrong(f"query {query_id!r} {error}", "give it one of them"))
+            self.errors.append(
+                row.wrong(f"query {query_id!r} {error}", "give the query a text or a reference")
+            )
             self.columns.append("")
             return None
 
@@ -256,5 +260,5 @@ def read_captions(row: files.Place) -> tuple[str, ...]:
 def shown_text(place: files.Place) -> str:
     text = place.text()
     if is_blank(text):
-        raise place.wrong("holds only blanks", "write a text, or leave it empty")
+        raise place.wrong("contains only spaces", "write a text, or leave it empty")
     return text

@@ -158,7 +158,7 @@ def read_trec(text: str, path: Path, system: str | None) -> list[PlacedList]:
         if len(fields) != TREC_FIELDS:
             raise UnreadableInput(
                 where,
-                f"{len(fields)} columns, a TREC run has {TREC_FIELDS}",
+                f"{len(fields)} columns, but a TREC run has {TREC_FIELDS}",
                 "use a TREC run, JSONL, CSV with column names or {query id: [image ids]}",
             )
         query_id, _, image, rank, score, tag = fields

@@ -94,7 +94,7 @@ def test_a_name_that_is_invited_twice_at_once_is_a_conflict(
     with database.writing() as session:
         invite(session, "kim", Role.ANALYST, LATER)
         inviting.start()
-    with pytest.raises(Conflict, match="there is an account kim already"):
+    with pytest.raises(Conflict, match="account kim already exists"):
         inviting.result()
 
 

@@ -249,7 +249,7 @@ def test_a_database_with_tables_of_others_is_left_alone(
     with engine.begin() as connection:
         connection.exec_driver_sql("CREATE SCHEMA other CREATE TABLE theirs (id int)")
     engine.dispose()
-    assert "has tables already" in complaint(restore(file, new_url))
+    assert "already has tables" in complaint(restore(file, new_url))
     assert rows_at(new_url) == {}
 
 
@@ -308,7 +308,7 @@ def test_a_backup_of_another_database_is_not_restored(
         with closing(sqlite3.connect(file)) as connection:
             connection.execute("CREATE TABLE theirs (id INTEGER)")
         other = file.with_name("b.backup")
-        assert "holds no database of hsfiq" in complaint(back_up(f"sqlite:///{file}", other))
+        assert "does not hold an hsfiq database" in complaint(back_up(f"sqlite:///{file}", other))
         assert left_in(file.parent) == ["a.backup"]
     else:
         engine = connect(new_url)
@@ -317,7 +317,7 @@ def test_a_backup_of_another_database_is_not_restored(
         engine.dispose()
         options = [f"--dbname={make_url(new_url).render_as_string(hide_password=False)}"]
         subprocess.run(["pg_dump", "--format=custom", f"--file={file}", *options], check=True)
-    assert "holds no database of hsfiq" in complaint(restore(file, new_url))
+    assert "does not hold an hsfiq database" in complaint(restore(file, new_url))
     assert not (tmp_path / "new.db").exists()
 
 
@@ -333,7 +333,7 @@ def test_a_truncated_backup_and_one_of_the_other_kind_are_not_restored(
         assert not (tmp_path / "new.db").exists()
     file.write_bytes(whole)
     other = {"sqlite": "postgresql://127.0.0.1:1/x", "postgresql": f"sqlite:///{tmp_path / 'x.db'}"}
-    assert "is a backup of" in complaint(restore(file, other[kind]))
+    assert "backup, but" in complaint(restore(file, other[kind]))
     assert not (tmp_path / "x.db").exists()
     if kind == "sqlite":  # a copy of the database's file is no backup
         copied = Path(shutil.copyfile(str(make_url(database_url).database), tmp_path / "copied"))
@@ -346,7 +346,7 @@ def test_nothing_is_restored_into_memory(database_url: str, file: Path) -> None:
     made(database_url, file)
     for url in ("sqlite://", "sqlite:///:memory:"):
         assert "in memory only" in complaint(restore(file, url))
-        assert "no database yet" in complaint(back_up(url, file.with_name("b")), 1)
+        assert "does not exist yet" in complaint(back_up(url, file.with_name("b")), 1)
 
 
 # ------------------------------------------------------------------------- PostgreSQL's programs
@@ -524,7 +524,7 @@ def test_the_target_must_be_empty(
     engine = connect(empty_postgres)
     with engine.begin() as connection:
         connection.execute(text("CREATE TABLE mine (id integer)"))
-    assert "has tables already" in complaint(copy(database_url, empty_postgres))
+    assert "already has tables" in complaint(copy(database_url, empty_postgres))
     engine.dispose()
 
 
@@ -534,7 +534,7 @@ def test_what_cannot_be_copied_is_told_in_one_line_and_leaves_nothing(
     seat: Seat, database: Database, database_url: str, empty_postgres: str, tmp_path: Path
 ) -> None:
     missing = f"sqlite:///{tmp_path / 'missing.db'}"
-    assert "no database yet" in complaint(copy(missing, empty_postgres), 1)
+    assert "does not exist yet" in complaint(copy(missing, empty_postgres), 1)
     assert "no/such" in complaint(copy(database_url, f"sqlite:///{tmp_path}/no/such/a.db"))
     with database.writing() as session:
         session.execute(text("UPDATE responses SET reason = 'a' || char(0) || 'b' WHERE id = 2"))

@@ -276,7 +276,7 @@ def test_from_the_database(images: Path) -> None:
     (other,) = hsfiq("show", "shirt.val.1~", "--json").result["systems"]
     assert other["target_rank"] == 2
     bare = hsfiq("show", "shirt.val.2")
-    assert (bare.code, "no ranked list is known" in bare.err) == (0, True)
+    assert (bare.code, "no ranked list of this query" in bare.err) == (0, True)
     run = hsfiq("show", "shirt.val.0", "--run", RUNS / "sprc.json", "--out", "it.png", "--json")
     assert [row["system"] for row in run.result["systems"]] == ["sprc"]
     for query in ("shirt.val.99", "shirt.val.0#1"):
@@ -303,7 +303,7 @@ def test_from_a_database_without_an_image_folder() -> None:
     [
         (("shirt.val.99", "--data", FASHIONIQ), "has no query 'shirt.val.99'"),
         (("shirt.val.0#1", "--data", FASHIONIQ), "has no query 'shirt.val.0#1'"),
-        (("7", "--data", FASHIONIQ), "has no query '7'; ids are like shirt.val.0"),
+        (("7", "--data", FASHIONIQ), "has no query '7'; ids look like shirt.val.0"),
         (("hat.val.0", "--data", FASHIONIQ), "no captions of category 'hat'; there are"),
         (("7", "--data", CIRR, "--split", "train"), "no captions of split 'train'"),
         (("7", "--data", "absent"), "absent: there is no such folder"),

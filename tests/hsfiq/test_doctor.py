@@ -119,7 +119,7 @@ def test_a_missing_sqlite_file_is_told_and_not_made(
 ) -> None:
     file = tmp_path / "new folder" / "new.db"
     monkeypatch.setenv("HSFIQ_DATABASE_URL", f"sqlite:///{file}")
-    fix = fault("database", "problem", "no database yet")
+    fix = fault("database", "problem", "does not exist yet")
     assert not file.parent.exists()
     repair(fix)
     assert is_well("database", "migrations")
@@ -178,7 +178,7 @@ def test_a_schema_of_another_version_and_with_other_tables(chosen: Database) -> 
     fix = fault("migrations", "problem", "9999 is of a newer hsfiq")
     assert fix == "pip install --upgrade hsfiq"
     run("UPDATE alembic_version SET version_num = '0001'")
-    fix = fault("migrations", "problem", "revision 0001, needed is 00")
+    fix = fault("migrations", "problem", "revision 0001; this version needs 00")
     assert fix == "hsfiq db backup FILE && hsfiq db upgrade"
     assert of_check("images") == []
 
@@ -252,8 +252,8 @@ def own_postgres(
 @pytest.mark.parametrize(
     ("change", "status", "words"),
     [
-        ("SET synchronous_commit = off", "problem", "can lose answers"),
-        ("SET default_transaction_read_only = on", "problem", "no answer can be stored"),
+        ("SET synchronous_commit = off", "problem", "can lose acknowledged answers"),
+        ("SET default_transaction_read_only = on", "problem", "answers cannot be stored"),
         ("CONNECTION LIMIT 7", "warning", "PostgreSQL allows 7"),
     ],
 )
@@ -283,7 +283,7 @@ def test_an_encoding_that_cannot_hold_every_text(
     postgres_server.urls.append(url)
     monkeypatch.setenv("HSFIQ_DATABASE_URL", url)
     settings = [each["what"] for each in of_check("settings")]
-    assert f"the encoding is {encoding}: not every text can be stored" in settings
+    assert f"the encoding is {encoding}: some texts cannot be stored" in settings
     postgres_server.drop(url)
 
 
@@ -353,7 +353,7 @@ def test_the_documented_configurations_are_well(
 ) -> None:
     answer, expiry = examined(proxied(documented()[number], path, knows_its_address=True))
     assert answer.status == "ok"
-    assert answer.what.endswith("answers, and knows its address")
+    assert answer.what.endswith("answers, with the correct address")
     # The test's certificate is valid for two days.
     assert (expiry.status, expiry.check) == ("warning", "proxy")
     assert "the certificate ends at" in expiry.what
@@ -422,7 +422,10 @@ def test_a_proxy_with_another_path_and_one_that_reaches_nothing(
 ) -> None:
     url = proxied(BARE, knows_its_address=True)
     answer, _ = examined(f"{url}other")
-    assert (answer.status, "answers 404: that is not hsfiq" in answer.what) == ("problem", True)
+    assert (answer.status, "answers 404: this is not hsfiq" in answer.what) == (
+        "problem",
+        True,
+    )
     port = free_port()
     with nginx(tmp_path, trusted, BARE, f"http://127.0.0.1:{free_port()}", port):
         answer, _ = examined(f"https://localhost:{port}")
@@ -445,7 +448,7 @@ def test_without_a_proxy_the_clients_are_known_if_anything_answers(database: Dat
     assert answer.status == "ok"
     (answer,) = examined(f"http://127.0.0.1:{free_port()}")
     assert answer.status == "problem"
-    assert "nothing answers (Connection refused)" in answer.what
+    assert "no response (Connection refused)" in answer.what
 
 
 NOBODY = 65534
@@ -501,7 +504,10 @@ def test_the_key_in_the_database_in_a_file_and_in_a_file_that_others_can_read(
 ) -> None:
     signer_of(chosen)
     secret = tmp_path / "secret"
-    repair(fault("permissions", "warning", "in each backup"), **{"/etc/hsfiq/secret": str(secret)})
+    repair(
+        fault("permissions", "warning", "in each of its backups"),
+        **{"/etc/hsfiq/secret": str(secret)},
+    )
     assert fault("permissions", "problem", "in a file, but") == f"export {VARIABLE}=FILE"
     monkeypatch.setenv(VARIABLE, str(secret))
     assert is_well("permissions")

@@ -391,7 +391,7 @@ def test_another_study_created_meanwhile(database: Database) -> None:
     draw(database, make_queries(database, {"shirt": 4}))
     chosen = chosen_for(database, "mine")
     chosen.store(database, "theirs")
-    with pytest.raises(UnreadableInput, match="another study has shown one of its pairs"):
+    with pytest.raises(UnreadableInput, match="another study has used one of its pairs"):
         chosen.store(database)
     with database.reading() as session:
         assert {study.name for study in session.scalars(select(Study))} == {"small", "theirs"}
@@ -415,7 +415,7 @@ def test_the_study_is_stored_in_short_transactions(
 
     monkeypatch.setattr(engine_module, "PART_SECONDS", 0.0)
     monkeypatch.setattr(engine_module, "sleep", lambda _seconds: store_theirs())
-    with pytest.raises(UnreadableInput, match="another study has shown one of its pairs"):
+    with pytest.raises(UnreadableInput, match="another study has used one of its pairs"):
         chosen.store(database)
     assert names() == {"small", "theirs"}
     assert seen[:2] == [{"small"}, {"small"}]

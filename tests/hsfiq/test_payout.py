@@ -257,11 +257,11 @@ def test_what_the_owner_decided_wins_over_rule_and_status(paid_study: Database) 
     assert payout("--out", "out", "--force").code == 0
     assert "b-careful" in people("out")["approve.csv"]
     for words, message in (
-        (("p1", "reject", "--reason", "short"), "no reason of less than 100 characters"),
-        (("p1", "approve", "--bonus", "0"), "'0' is no amount"),
-        (("p3", "approve"), "decided on already"),
+        (("p1", "reject", "--reason", "short"), "requires a reason of at least 100 characters"),
+        (("p1", "approve", "--bonus", "0"), "'0' is not an amount"),
+        (("p3", "approve"), "is already decided"),
         (("p4", "approve"), "has not finished"),
-        (("p1", "undo"), "nothing to undo"),
+        (("p1", "undo"), "no decision about"),
         (("p9", "approve"), "no participant 'p9'"),
     ):
         refused = hsfiq(*decide, *words)

@@ -44,7 +44,7 @@ def prolific(
 
 @pytest.fixture
 def study(database: Database) -> int:
-    """A study of four questions for each of five people, bound to no study on Prolific."""
+    """A study of four questions for each of five people, not bound to a study on Prolific."""
     queries = make_queries(database, {"shirt": 20})
     return draw(database, queries, checks=Checks(arithmetic=False), recruitment=CODES)
 
@@ -190,7 +190,7 @@ def test_a_study_is_published_after_its_cost_is_confirmed_and_paused(
     actions = [path for method, path in prolific.sent() if method == "POST"]
     assert len(actions) == 3
     set_status(database, bound, "paused")
-    refused(command("publish", "--yes"), "is paused: people could not begin")
+    refused(command("publish", "--yes"), "is paused: participants could not begin")
 
 
 @on_sqlite
@@ -243,7 +243,7 @@ def test_an_unreachable_server_and_an_unknown_study_are_one_line(
     refused(command("sync"), "did not answer GET /submissions/", "try again later")
     with database.writing() as session:
         session.get_one(Study, bound).platform_study_id = None
-    refused(command("sync"), "study small", "bound to no study", "hsfiq prolific draft")
+    refused(command("sync"), "study small", "not bound to a study", "hsfiq prolific draft")
 
 
 WRONG = [
@@ -337,7 +337,7 @@ def test_a_server_logs_a_problem_once_and_goes_on(
 
 
 def test_two_processes_do_not_pay_at_once(database: Database, other: Database) -> None:
-    words = "another process drafts or pays"
+    words = "another process is drafting or paying"
     with alone(database), pytest.raises(Busy, match=words), alone(other):
         pass
     with alone(other):

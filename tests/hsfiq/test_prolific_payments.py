@@ -179,7 +179,7 @@ def test_a_bonus_without_an_answer_is_sent_again_only_if_it_was_not_paid(
     assert payments(database) == [("p4", "bonus", 30, "sent")]
     waiting = command(*BONUS, "--yes", "--json")
     assert (waiting.code, waiting.result["waiting"], waiting.result["due"]) == (1, 1, {})
-    assert "1 were sent and not answered: run this again after" in waiting.err
+    assert "1 were sent without a reply: repeat the command after" in waiting.err
     assert (len(prolific.bulks), len(prolific.held)) == (1, arrives)
     for bulk in prolific.held:
         prolific.pay_later(bulk)

@@ -223,7 +223,7 @@ def test_a_release_of_another_kind_is_refused(catalogue: Catalogue, tmp_path: Pa
         options = ("--study", name, "--release", release, "--out", tmp_path / "out")
         refused = hsfiq("export", *options, "--database", catalogue.place.url)
         assert (refused.code, refused.err.count("\n")) == (2, 1)
-        for word in ("--release", name, release, "there is single"):
+        for word in ("--release", name, release, "its releases: single"):
             assert word in refused.err
         assert not (tmp_path / "out").exists()
     catalogue.close(name)

@@ -45,7 +45,7 @@ def test_scores_are_read(folder: Path, tmp_path: Path) -> None:
 def test_a_missing_or_broken_file_is_named(folder: Path, name: str) -> None:
     (folder / name).write_bytes(b"PAR1 \xff\n no")
     with pytest.raises(
-        UnreadableInput, match=rf"{name}.*: (broken JSON|this is not UTF-8|cannot be read \()"
+        UnreadableInput, match=rf"{name}.*: (invalid JSON|this is not UTF-8|cannot be read \()"
     ) as error_info:
         read_release(folder)
     assert "\n" not in str(error_info.value)

@@ -238,7 +238,7 @@ def test_pay_and_results_are_decided_and_undone(
     assert (payments(study), status(study, "p1")) == ([], "active")
     assert found(study, select(Message)) == []
     assert 'id="decide-p1"' in owner.get(f"{WATCH}?person=p1").text
-    assert "nothing to undo" in refused(owner, "undecide", person="p1")
+    assert "no decision about" in refused(owner, "undecide", person="p1")
     names = [(action, about) for _, action, about in audited(study)]
     assert ("participant.decide", "p1: undone") in names
     assert {actor for actor, *_ in audited(study)} == {"owner"}
@@ -308,7 +308,7 @@ def test_answers_can_be_left_out_of_somebody_who_has_not_finished(
     assert "it is a bot" in owner.get(f"{WATCH}?person=p6").text
     undo(owner, reply)
     assert status(study, "p6") == "active"
-    assert "nothing to undo" in refused(owner, "undecide", person="p6", before="active")
+    assert "no decision about" in refused(owner, "undecide", person="p6", before="active")
 
 
 def test_the_last_decision_leads_to_the_first_who_waits(study: Database, owner: TestClient) -> None:

@@ -81,7 +81,7 @@ def test_each_wrong_row_is_said_with_its_repairs(studio: StudioClient, token: st
         "The name <b>q1</b> is used twice.",
         "Call it q4",
         "There is neither a text nor a start image.",
-        "an id here has 1 to 40 characters, not 41",
+        "an id must have 1 to 40 characters, not 41",
         "6 rows to decide",
         "1 ready, 6 to decide",
     ):
@@ -159,7 +159,7 @@ def test_columns_are_guessed_and_changed(studio: StudioClient, token: str) -> No
 def test_a_table_of_unknown_columns_asks_what_they_are(studio: StudioClient) -> None:
     token = studio.new_draft()
     send(studio, token, "queries.csv", b"eins;zwei\nheller;a\ndunkler;b\n")
-    assert "no column is known" in text_of(studio, token)
+    assert "no column is recognized" in text_of(studio, token)
     act(studio, token, "column", field="text", value="eins")
     assert [query.text for query in queries_of(studio, token).values()] == ["heller", "dunkler"]
 

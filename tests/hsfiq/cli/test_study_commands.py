@@ -211,7 +211,7 @@ def test_a_study_is_bound_to_a_study_on_prolific(database: Database) -> None:
 @on_sqlite
 def test_an_unbound_study_on_prolific_is_warned_of_until_it_is_bound() -> None:
     Path("study.toml").write_text(CONFIG + PROLIFIC)
-    words = "is bound to no study on Prolific"
+    words = "is not bound to a study on Prolific"
     assert words not in hsfiq("study", "create", "study.toml", "--draft").err
     opened = hsfiq("study", "open", "--study", "autumn")
     assert (opened.code, words in opened.err, "hsfiq study bind" in opened.err) == (0, True, True)

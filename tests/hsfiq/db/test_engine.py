@@ -111,7 +111,9 @@ def test_a_new_sqlite_database_is_created_and_migrated(tmp_path: Path, place: st
 
 
 def test_nothing_is_created_without_permission(tmp_path: Path) -> None:
-    with pytest.raises(NothingToDo, match="there is no database yet; import something first"):
+    with pytest.raises(
+        NothingToDo, match="the database does not exist yet; import something first"
+    ):
         open_database(f"sqlite:///{tmp_path / 'a.db'}", create=False)
     assert list(tmp_path.iterdir()) == []
 

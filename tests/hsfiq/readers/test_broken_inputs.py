@@ -151,13 +151,13 @@ ANALYZE = "analyze release --metric recall@5"
 
 IMPORTS = [
     # files that are none
-    Broken("json", file('{"user_1":\n  {"a" 1}}'), HP, "it.json: line 2, column 8: broken JSON"),
+    Broken("json", file('{"user_1":\n  {"a" 1}}'), HP, "it.json: line 2, column 8: invalid JSON"),
     Broken("latin-1", file("{'é'}".encode("latin-1")), HP, "it.json: byte 2: this is not UTF-8"),
     Broken("utf-16", file("{}".encode("utf-16")), HP, "it.json: byte 0: this is not UTF-8"),
     Broken("folder", no_setup, "import hpfiq release", "release: cannot be read (Is a directory)"),
     Broken("absent", no_setup, "import hpfiq absent.json", "absent.json: there is no such file"),
-    Broken("empty", file(""), HP, "it.json: line 1, column 1: broken JSON"),
-    Broken("no-question", file("{}"), HP, "it.json: holds no question"),
+    Broken("empty", file(""), HP, "it.json: line 1, column 1: invalid JSON"),
+    Broken("no-question", file("{}"), HP, "it.json: contains no question"),
     Broken("list", file("[]"), HP, "it.json: expected an object, found a list"),
     Broken("number", file("3"), HP, "it.json: expected an object, found 3"),
     Broken("deep", file(DEEP), HP, "it.json: the JSON is nested too deeply"),
@@ -201,7 +201,7 @@ IMPORTS = [
         "four-images",
         answers(lambda form: form["retrieved_set2"][0]["img_path"].pop()),
         HP,
-        "user_1.question_set_1.retrieved_set2[0].img_path: 4 images, a set has 5",
+        "user_1.question_set_1.retrieved_set2[0].img_path: 4 images instead of 5",
     ),
     Broken("study-name", no_setup, f"import hpfiq {HPFIQ} --study ../up", "cannot be the name"),
     # FashionIQ
@@ -262,7 +262,7 @@ NEED_DATA = [
         "run-query",
         file('{"shirt.val.2": ["s3"], "shirt.val.9": ["s1"]}'),
         RUN,
-        "query 'shirt.val.9' is unknown; ids are like ",
+        "query 'shirt.val.9' is unknown; ids look like ",
     ),
     Broken("run-image", file('{"shirt.val.0": ["zz"]}'), RUN, "image 'zz' is not in dataset"),
     Broken("run-dataset", file('{"q": ["a"]}'), f"{RUN} --dataset x", "--dataset: no dataset is"),
@@ -313,7 +313,7 @@ NEED_DATA = [
         "sqlite:///text.db: the database cannot be used (file is not a database)",
     ),
     Broken("db-folder", no_setup, "study list --database sqlite:///release", "unable to open"),
-    Broken("db-absent", no_setup, "study list --database sqlite:///no.db", "no database yet", 1),
+    Broken("db-absent", no_setup, "study list --database sqlite:///no.db", "does not exist yet", 1),
     Broken("db-nowhere", no_setup, "db upgrade --database sqlite:///no/no.db", "unable to open"),
     Broken(
         "db-cut",

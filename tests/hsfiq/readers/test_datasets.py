@@ -195,10 +195,10 @@ def test_lists_and_lines_are_read(tmp_path: Path) -> None:
         ([triplet(0), triplet(0, reference="r", target="t", hard_negative="n")], "id 't0' occurs"),
         ([triplet(0), triplet(1, target="r0")], "'r0' is also in triplet 't0'"),
         ([triplet(0, hard_negative="r0")], "'r0' is also in triplet|twice"),
-        ([triplet(0, hard_negative=[])], "one hard negative or more"),
+        ([triplet(0, hard_negative=[])], "at least one hard negative"),
         ([{"id": "t0"}], "the key 'hard_negative' is missing"),
         ([triplet(0, caption=7)], "expected text, found 7"),
-        (None, r"neither change\.json nor change\.jsonl here"),
+        (None, r"has neither change\.json nor change\.jsonl"),
     ],
 )
 def test_unusable_aspects_are_refused(

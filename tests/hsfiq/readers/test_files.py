@@ -18,8 +18,8 @@ DEEP = "[" * 100_000 + "]" * 100_000
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"a": 1,\n "b": }', "line 2, column 7: broken JSON"),
-        ("", "line 1, column 1: broken JSON"),
+        ('{"a": 1,\n "b": }', "line 2, column 7: invalid JSON"),
+        ("", "line 1, column 1: invalid JSON"),
         ('{"a": 1, "a": 2}', "the key 'a' occurs twice"),
         ('{"a": NaN}', "NaN is not a JSON value"),
         ("[-Infinity]", "-Infinity is not a JSON value"),

@@ -68,7 +68,7 @@ def test_a_header_is_no_query(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("queries", "error"),
     [
-        ("query/cup.jpg,at sunset\n", r"query_files.csv: line 1: 2 columns, i-CIR has 3"),
+        ("query/cup.jpg,at sunset\n", r"query_files.csv: line 1: 2 columns instead of 3"),
         (
             QUERIES + "query/cup.jpg,at dawn,cup\n",
             r"line 4: 1 queries have no image .*cup: at dawn",
@@ -146,9 +146,9 @@ def test_wrong_judgements(tmp_path: Path, name: str, content: str, error: str) -
         ("query_id,group\nq1,g\n", "q1 0 z 1\n", "group,image_id\ng,a\n", "'z' is not in the data"),
         ("query_id,group\nq1,h\n", "q1 0 a 1\n", "group,image_id\ng,a\n", "no database .h."),
         ("query_id\nq1\n", "q1 0 a 1\n", "group,image_id\ng,a\n", "queries have no groups"),
-        ("query_id\nq1\n", "q2 0 a 1\n", None, "judges none of the 1 queries"),
+        ("query_id\nq1\n", "q2 0 a 1\n", None, "contains no judgement of the 1 queries"),
         ("query_id\nq1\nq1\n", "q1 0 a 1\n", None, "line 3: query 'q1' occurs twice"),
-        ("query_id\n", "q1 0 a 1\n", None, "holds no query"),
+        ("query_id\n", "q1 0 a 1\n", None, "contains no query"),
     ],
 )
 def test_files_that_do_not_fit_together(
@@ -226,7 +226,7 @@ def test_one_label_and_ids_alone(
         ("a.csv", AUDIT, "easy", "no query has the label 'easy'; its labels are composition_req"),
         ("a.txt", "1\n", "easy", "it has no labels"),
         ("a.csv", "query_id,query_text\n,Add a dog.\n", None, "line 2: names no query"),
-        ("a.csv", "query_id\n", None, "holds no query"),
+        ("a.csv", "query_id\n", None, "contains no query"),
         ("a.csv", "id\n1\n", None, "there is no column 'query_id'"),
     ],
 )

@@ -302,7 +302,7 @@ ATTACKS: dict[str, tuple[Change, str]] = {
         further_users({}, "u"), f"{NOT_ITS_LAYOUT} ('u' has no question set)"
     ),
     "a long name of a user": (
-        further_users(empty_forms(1), "u" * 100_000), f"{NOT_ITS_LAYOUT} (an id here has 1 to 80 "
+        further_users(empty_forms(1), "u" * 100_000), f"{NOT_ITS_LAYOUT} (an id must have 1 to 80 "
     ),
     "a lone surrogate in a user's name": (
         further_users(empty_forms(1), "\ud800"),
@@ -319,7 +319,7 @@ ATTACKS: dict[str, tuple[Change, str]] = {
         manifest(analysis={}), "manifest.json: analysis: the key 'question' is missing"
     ),
     "files that are a list": (manifest(files=[1]), "files: expected an object, found a list"),
-    "a long file name": (listed("x" * 100_000), "an id here has 1 to 250 characters"),
+    "a long file name": (listed("x" * 100_000), "an id must have 1 to 250 characters"),
     "parts outside": (
         manifest(parts={"../../x": {"train": "x"}}), "parts.../../x: x is the part of no table"
     ),

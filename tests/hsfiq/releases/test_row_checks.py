@@ -90,7 +90,7 @@ def of_set(row: Row, _sets: Sets) -> Wrong:
     yield from as_many(row, "image_states")
     order, images = row["shown_order"], row["image_ids"]
     if order is not None and sorted(order) != list(range(len(images))):
-        yield "shown_order", f"{order} is no order of {len(images)} images"
+        yield "shown_order", f"{order} is not an order of {len(images)} images"
 
 
 def as_many(row: Row, column: str, images: str = "image_ids") -> Wrong:

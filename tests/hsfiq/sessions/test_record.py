@@ -56,7 +56,7 @@ def changed(**changes: Any) -> str:
 @pytest.mark.parametrize(
     ("line", "parts"),
     [
-        ("{", ("line 2", "broken JSON")),
+        ("{", ("line 2", "invalid JSON")),
         ("1", ("line 2", "expected an object")),
         ('{"session_id": "s"}', ("line 2", "'query_id' is missing")),
         (changed(systm="x"), ("line 2", "unknown key 'systm'", "known keys")),

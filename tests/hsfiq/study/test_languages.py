@@ -199,7 +199,7 @@ def test_a_stored_study_of_one_language_keeps_it(database: Database) -> None:
         ({"page": {"next": "\ud800"}}, ["page.next: contains characters that cannot be stored"]),
         ({"text_queries": {"page": {"next": "Weiter"}}}, ["text_queries.page.next: is not a key"]),
         ('{"page": {}, "page": {}}', ["the key 'page' occurs twice"]),
-        ('{"page": {', ["line 1, column 11: broken JSON"]),
+        ('{"page": {', ["line 1, column 11: invalid JSON"]),
         ({"page": {"next": "", "back": 1}}, ["page.back: must be a text", "page.next: is empty"]),
         ({"questionnaire": {"after_all": {}}}, ["questionnaire.after_all: is not a key here"]),
         (
