@@ -24,6 +24,10 @@ from types import SimpleNamespace
 from typing import IO, Any
 from unittest.mock import patch
 
+# The installation may hold no bytecode. Then each new interpreter compiles all that it imports.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 PRELOADED = {
     "gradio": [
         "hsfiq.annotate.app",
@@ -35,6 +39,7 @@ PRELOADED = {
     "psycopg": ["psycopg"],
     "torch": ["hsfiq.model.scorer.run", "torch._dynamo"],
     "pandas": ["hsfiq.analysis.analyze"],
+    "matplotlib": ["matplotlib.backends.backend_pdf", "matplotlib.backends.backend_svg"],
     "PIL": ["tests.drawn_shapes"],
 }
 """The modules that the server imports, by the library that each needs.
@@ -53,7 +58,7 @@ def forkserver_context() -> ForkServerContext:
 
 
 def preloaded_modules() -> list[str]:
-    return [
+    return ["tests.processes"] + [
         module
         for library, modules in PRELOADED.items()
         if importlib.util.find_spec(library)
