@@ -81,10 +81,7 @@ def trial_checks(setup: Setup) -> Iterator[Check]:
         )
         yield Check("good", text, "", "design")
         if budget.capacity.warnings():
-            uneven = t(
-                "Not all people get the same number of questions, so equal pay means a higher rate "
-                "for some."
-            )
+            uneven = t("Some people get more questions, so equal pay means a lower rate for them.")
             yield Check("warn", uneven, "", "design")
 
 
