@@ -22,13 +22,13 @@ HEADER_SECONDS = 10.0
 """The time for all headers of a request, from its first byte or the start of the connection."""
 
 BODY_PAUSE_SECONDS = 20.0
-"""How long no byte of a body may come."""
+"""The longest pause within a body."""
 
 BODY_SECONDS = 120.0
 """The time for a whole body: a picture of 8 MB over a slow mobile network."""
 
 READ_SECONDS = 60.0
-"""How long a client may not read what it was sent."""
+"""The longest time that a client may not read its data."""
 
 FILES_KEPT = 300
 """File descriptors that are not for connections: database, images, libraries, and what was just
@@ -43,7 +43,7 @@ TIMED_OUT = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Lengt
 
 
 def most_connections() -> int:
-    """How many connections this process may hold, after raising its limit of open files."""
+    """The most connections of this process, after raising its limit of open files."""
     try:
         import resource  # noqa: PLC0415 (not on Windows)
     except ImportError:
@@ -148,7 +148,7 @@ class LimitedProtocol(H11Protocol):
         self._pause = self.loop.call_later(BODY_PAUSE_SECONDS, self._end)
 
     def _end(self) -> None:
-        """Say that the time is over, unless an answer has begun, and end the connection."""
+        """Send a timeout error, unless an answer has begun, and close the connection."""
         if self.transport.is_closing():
             return
         has_begun = self.cycle is not None and self.cycle.response_started
@@ -206,7 +206,7 @@ def unusable(host: str, port: int, error: OSError) -> UnreadableInput:
     if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
         return UnreadableInput(
             "--host",
-            f"{host} is no address of this machine ({error.strerror})",
+            f"{host} is not an address of this machine ({error.strerror})",
             "choose another, such as 127.0.0.1, or 0.0.0.0 for all",
         )
     return UnreadableInput(

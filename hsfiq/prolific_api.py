@@ -31,7 +31,7 @@ FILE_VARIABLE = "HSFIQ_PROLIFIC_TOKEN_FILE"
 TOKEN = re.compile(r"[!-~]{1,512}")
 
 ATTEMPTS = 6
-"""How often a request is sent at most that is refused for a while, or not answered."""
+"""The most attempts of a request that is rate-limited or unanswered."""
 
 SHORTEST_WAIT, LONGEST_WAIT = 0.5, 60.0
 """Seconds before the second attempt, and the most before any; each waits twice as long."""
@@ -51,19 +51,19 @@ class Access:
         """None without a token; `UnreadableInput` if a setting cannot be used."""
         token, file = os.environ.get(TOKEN_VARIABLE), os.environ.get(FILE_VARIABLE)
         if token and file:
-            raise UnreadableInput(FILE_VARIABLE, f"{TOKEN_VARIABLE} is set, too", "set one only")
+            raise UnreadableInput(FILE_VARIABLE, f"{TOKEN_VARIABLE} is also set", "set one only")
         if not token and not file:
             return None
         if not TOKEN.fullmatch(token := token or token_in(Path(file or ""))):
             what = "holds no token: one line of visible ASCII characters"
-            raise UnreadableInput(file or TOKEN_VARIABLE, what, "make one in Prolific's settings")
+            raise UnreadableInput(file or TOKEN_VARIABLE, what, "create one in Prolific's settings")
         return cls(checked_url(os.environ.get(URL_VARIABLE) or URL), token)
 
     @classmethod
     def required(cls) -> Self:
         if (access := cls.of_environment()) is None:
             remedy = f"set it, or {FILE_VARIABLE} to a file that only you can read"
-            raise UnreadableInput(TOKEN_VARIABLE, "is not set, and Prolific asks for it", remedy)
+            raise UnreadableInput(TOKEN_VARIABLE, "is not set, but Prolific requires it", remedy)
         return access
 
 
@@ -86,7 +86,9 @@ def checked_url(text: str) -> str:
         url = httpx.URL("")
     is_local = url.scheme == "http" and url.host in ("localhost", "127.0.0.1", "::1")
     if url.scheme != "https" and not is_local:
-        raise UnreadableInput(URL_VARIABLE, "is no https address", f"unset it, or set it to {URL}")
+        raise UnreadableInput(
+            URL_VARIABLE, "is not an https address", f"unset it, or set it to {URL}"
+        )
     return text.rstrip("/")
 
 
@@ -99,13 +101,13 @@ class ProlificError(HsfiqError):
 
 
 class Unanswered(ProlificError):
-    """A request without a usable answer: nobody knows here whether it was carried out."""
+    """A request without a usable answer: its outcome is unknown."""
 
 
 # What is answered. Fields that nothing here needs are not read; money is in hundredths.
 
 PlatformId = Annotated[str, Field(pattern=r"^[0-9A-Za-z_-]{1,64}$")]
-"""It becomes a part of addresses and of lists with commas."""
+"""An id, which becomes a part of addresses and of comma-separated lists."""
 
 
 def spelled_alike(status: object) -> object:
@@ -205,7 +207,7 @@ class Prolific:
         """All submissions to a study."""
         found = self._list(Submission, "/submissions/", study=study)
         if any(each.study_id not in (None, study) for each in found):
-            raise ProlificError("answered with submissions to another study than was asked for")
+            raise ProlificError("answered with submissions to another study than requested")
         return found
 
     def submission(self, submission: str) -> Submission:
@@ -291,7 +293,7 @@ def read(kind: type[R], response: httpx.Response, part: object = None) -> R:
 
 
 def seconds_to_wait(attempt: int, retry_after: str) -> float:
-    """As long as the server asks for, or twice as long as before."""
+    """The pause that the server requests, or twice the previous one."""
     doubled = SHORTEST_WAIT * 2.0 ** (attempt - 1)
     return min(float(retry_after) if retry_after.isdecimal() else doubled, LONGEST_WAIT)
 

@@ -44,15 +44,15 @@ def public_url(chosen: str | None, option: str = OPTION) -> PublicUrl | None:
 
 def parsed_url(text: str, where: str) -> PublicUrl:
     """Read an address like https://study.example.org/hsfiq/; `UnreadableInput` if it is none."""
-    remedy = "give one like https://study.example.org or https://example.org/hsfiq"
+    remedy = "give an address such as https://study.example.org or https://example.org/hsfiq"
     try:
         parts = urlsplit(text.strip())
         port = parts.port
     except ValueError as error:
-        raise UnreadableInput(where, f"{text!r} is no address ({error})", remedy) from error
+        raise UnreadableInput(where, f"{text!r} is not an address ({error})", remedy) from error
     path = parts.path.rstrip("/")
     if parts.scheme not in USUAL_PORTS or not parts.hostname:
-        raise UnreadableInput(where, f"{text!r} is no http(s) address", remedy)
+        raise UnreadableInput(where, f"{text!r} is not an http(s) address", remedy)
     if parts.username is not None or parts.query or parts.fragment or not PATH.fullmatch(path):
         raise UnreadableInput(where, f"{text!r} has more than scheme, host, port and path", remedy)
     name = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname

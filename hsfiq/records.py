@@ -68,7 +68,7 @@ class RankedList:
             raise InvalidRecord(f"the list of query {self.query_id} is empty")
         if len(set(self.images)) < len(self.images):
             twice = next(name for name in self.images if self.images.count(name) > 1)
-            raise InvalidRecord(f"the list of query {self.query_id} holds image {twice} twice")
+            raise InvalidRecord(f"the list of query {self.query_id} contains image {twice} twice")
         if self.scores is not None and len(self.scores) != len(self.images):
             raise InvalidRecord(
                 f"the list of query {self.query_id} has {len(self.images)} images "

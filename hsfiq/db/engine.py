@@ -50,8 +50,8 @@ class Database:
 
     `reading` and `writing` give a session in one transaction each; `writing` commits at the end, or
     rolls back on any error. Both raise `Unavailable` if the database cannot do it now, and if
-    `file`, the open SQLite file, is no longer at its path: what is written then would be in a file
-    that nobody reads again.
+    `file`, the open SQLite file, is no longer at its path: later writes would go to an orphaned
+    file.
     """
 
     def __init__(self, engine: Engine, file: Path | None = None) -> None:

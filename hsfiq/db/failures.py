@@ -83,7 +83,7 @@ POSTGRES_REASONS = {
 LOCKS = ("locked", "changed", "took too long")
 
 UNSTORABLE = ("surrogates not allowed", "cannot contain NUL")
-"""What drivers say of a text that no database can hold, before they send it."""
+"""The drivers' messages about a text that no database can store."""
 
 
 @contextmanager
@@ -109,7 +109,7 @@ def unavailable() -> Iterator[None]:
 
 
 def reason_of(error: DBAPIError) -> str | None:
-    """Why the database could not do what it was asked; None if the program is to blame."""
+    """The reason why the database failed; None for an error of the program."""
     original = error.orig
     if isinstance(original, sqlite3.Error):
         code = getattr(original, "sqlite_errorcode", None)
@@ -122,7 +122,7 @@ def reason_of(error: DBAPIError) -> str | None:
 
 
 def reason_not_written(error: Unavailable | DBAPIError) -> str | None:
-    """Why the database cannot be written now; None if the program is to blame."""
+    """The reason why the database cannot be written now; None for an error of the program."""
     cause = error.__cause__ if isinstance(error, Unavailable) else error
     if not isinstance(cause, DBAPIError):
         return str(error)

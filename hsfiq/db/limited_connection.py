@@ -1,7 +1,7 @@
-"""A connection to PostgreSQL that does not wait for ever.
+"""A connection to PostgreSQL with a timeout.
 
 PostgreSQL limits the time of its statements itself, and the operating system ends connections to a
-host that is gone. Neither helps if the server is frozen, or something in between passes nothing on.
+host that is gone. Neither helps if the server hangs, or the network drops all packets.
 """
 
 from __future__ import annotations

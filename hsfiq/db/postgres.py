@@ -19,7 +19,7 @@ from hsfiq.db.types import Base
 
 
 def lock_table(session: Session, table: type[Base], mode: str = "SHARE UPDATE EXCLUSIVE") -> None:
-    """Let all others who call this wait until the transaction ends; a stricter mode, others too."""
+    """Block other callers until the transaction ends; a stricter mode blocks more statements."""
     if session.get_bind().dialect.name == "postgresql":
         session.execute(text(f"LOCK TABLE {table.__tablename__} IN {mode} MODE"))
 

@@ -1,4 +1,4 @@
-"""The schema revision of a database: which one it has, upgrading it, and comparing its tables.
+"""The schema revision of a database: reading and upgrading it, and comparing the tables.
 
 Alembic is imported only to run revisions and to compare, as that takes a quarter of the time in
 which a command starts.

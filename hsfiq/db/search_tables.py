@@ -1,10 +1,10 @@
 """The tables of searches over several turns, whose rows are written once and never changed.
 
 A session is a question of kind `search`, with one system, or of kind `arena`, with two side by
-side. Each of its turns is a `SearchTurn` (what was asked), a `SearchList` for each system (what it
-answered) and a `SearchFeedback` (the feedback on the lists). `SearchEnding` says how
-the search stopped; the response of the question, how it went. Sides count from 1. Only what is
-published of the votes is replaced.
+side. Each of its turns is a `SearchTurn` (the query), a `SearchList` for each system (the answer)
+and a `SearchFeedback` (the feedback on the lists). `SearchEnding` records the end of the search,
+and the response of the question its judgement. Sides count from 1. Only published figures of votes
+are replaced.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class SearchItem(Base):
 
 
 class SearchTurn(KeyedBase):
-    """What the systems are asked at a turn: the text, and the image that it is about.
+    """The query of a turn: the text, and the image that it refers to.
 
     `submit_key` identifies one press of Search in the browser, as in responses. The first turn of a
     query with a text is the server's: its `submit_key` is "query", and nothing is known of typing.
@@ -179,7 +179,7 @@ class SearchUpload(Base):
 
 
 class StruckText(Base):
-    """A turn whose text the owner has struck: releases do not have it."""
+    """A turn whose text the owner has redacted: releases omit the text."""
 
     __tablename__ = "struck_texts"
 
@@ -188,7 +188,7 @@ class StruckText(Base):
 
 
 class ImportedSearch(Base):
-    """What the release that a search was imported from says, and no other table can.
+    """Facts from the release of an imported search that no other table holds.
 
     `place` counts the participant's searches from 1, including searches absent from the release;
     `uploaded`: the participant had uploaded a picture; `repeats` are the numbers of the turns with
@@ -204,7 +204,7 @@ class ImportedSearch(Base):
 
 
 class PublishedLeaderboard(Base):
-    """What everybody sees of an arena's leaderboard until enough others have voted.
+    """The published leaderboard of an arena, kept until enough new people have voted.
 
     `figures` do not change with the votes, not even when votes are deleted. `number` counts the
     publications from 1; `last_response` is the key of the newest response that ended one of the

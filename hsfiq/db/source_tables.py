@@ -21,7 +21,7 @@ class Setting(Base):
 
 
 class Account(KeyedBase):
-    """Somebody who may log in to the studio; see `hsfiq.access`.
+    """An account of the studio; see `hsfiq.access`.
 
     `password` is a hash, None until one has been set. `link_hash` is the digest of the token in the
     link with which one can be set until `link_expires_at`.

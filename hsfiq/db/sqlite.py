@@ -29,13 +29,13 @@ from hsfiq.errors import UnreadableInput
 # anybody who can read it can answer as any participant, and enter the studio as the owner.
 
 LOG_SUFFIXES = ("-wal", "-shm", "-journal")
-"""What SQLite adds to a database's name for the files beside it."""
+"""The suffixes of the files that SQLite keeps next to a database."""
 
 OWNER, GROUP = 0o600, 0o660
 
 
 def make_file_private(path: Path) -> None:
-    """Make a missing SQLite file for its owner only; SQLite gives its mode to those beside it."""
+    """Create a missing SQLite file only for its owner; SQLite's side files inherit the mode."""
     with suppress(OSError):  # SQLite itself reports what it cannot open
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER))
 
@@ -46,7 +46,7 @@ def sqlite_url(file: Path) -> str:
 
 
 def make_database_private(path: Path) -> None:
-    """Take the access to an existing SQLite file, and to those beside it, from others.
+    """Remove other users' access to an existing SQLite file and its side files.
 
     A group keeps its access if it may write: that is how a team shares one file on purpose.
     """
@@ -63,7 +63,7 @@ def make_folder_private(folder: Path) -> None:
 
 
 def take_from_others(path: Path) -> None:
-    """Take the access to a file from others, and from a group that may not write.
+    """Remove the access to a file of other users, and of a group that may not write.
 
     Only the file's owner does so; a disk may have no modes.
     """
@@ -223,7 +223,7 @@ def archive_url(url: URL, shown: str) -> URL:
 
 
 def identity_of(file: Path | None) -> tuple[int, int] | None:
-    """What tells a file from another one at the same path; None if there is none."""
+    """The identity of a file, to detect a replaced one; None if there is none."""
     try:
         status = file.stat() if file is not None else None
     except OSError:

@@ -1,4 +1,4 @@
-"""The tables of what owners do in the browser: drafts of studies, jobs, notes, shared reports."""
+"""The tables of the studio: drafts of studies, jobs, notes, shared reports."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Job(KeyedBase):
 
 
 class AnswerNote(KeyedBase):
-    """What an owner or an analyst wrote about a participant, or about one of their answers."""
+    """A note about a participant, or about one of the participant's answers."""
 
     __tablename__ = "answer_notes"
 
@@ -87,7 +87,7 @@ class AnswerNote(KeyedBase):
 
 
 class ReviewedAnswer(KeyedBase):
-    """An answer that needed attention, and that somebody has looked at."""
+    """A flagged or commented answer that was reviewed."""
 
     __tablename__ = "reviewed_answers"
     __table_args__ = (UniqueConstraint("question_id"),)
@@ -99,7 +99,7 @@ class ReviewedAnswer(KeyedBase):
 
 
 class Unblinding(KeyedBase):
-    """Who decided to see results by system before the study was closed, and when."""
+    """The actor and the time of showing results by system before the study was closed."""
 
     __tablename__ = "unblindings"
 

@@ -93,7 +93,7 @@ class StatusChange(KeyedBase):
 
 
 class TextVersion(KeyedBase):
-    """What participants read, and the codes that they get, since `created_at`; never changed.
+    """A version of the participants' texts and codes, valid from `created_at`; never changed.
 
     `number` counts a study's versions from 1. `texts` has the value of each key of CONFIG.toml that
     may change. The time of texts from before versions were recorded is unknown.
@@ -112,7 +112,7 @@ class TextVersion(KeyedBase):
 
 
 class Message(KeyedBase):
-    """What the owner wrote to one participant, or to all (`participant_id` None); Markdown."""
+    """A message of the owner to one participant, or to all (`participant_id` None); Markdown."""
 
     __tablename__ = "messages"
 
@@ -123,7 +123,7 @@ class Message(KeyedBase):
 
 
 class MessageRecipient(Base):
-    """Somebody to whom a message was sent, and when they closed it; None until then."""
+    """A recipient of a message, and the time of closing it; None until then."""
 
     __tablename__ = "message_recipients"
 
@@ -177,7 +177,7 @@ class ExportedForm(Base):
 
 
 class AuditEntry(KeyedBase):
-    """That somebody changed or took out study data; see `hsfiq.audit`.
+    """A change or an export of study data; see `hsfiq.audit`.
 
     `study` is a name rather than a key, so that the entry outlives the study.
     """
@@ -204,7 +204,7 @@ class QuestionnaireAnswers(KeyedBase):
 
 
 class EnrolmentByAddress(KeyedBase):
-    """That somebody enrolled from an address, for an hour: it limits how many do.
+    """An enrolment from an address, kept for an hour to limit the rate.
 
     `client` is a keyed digest of the address and the study. No participant is named.
     """
@@ -246,7 +246,7 @@ class WorkedHit(Base):
 
 
 class Payment(KeyedBase):
-    """What was decided about a participant's pay; Prolific is told about those who came from there.
+    """The decision about a participant's pay; decisions about people from Prolific are sent there.
 
     `cents` are hundredths of the currency. `state` is `sent` while nobody knows whether Prolific
     has it, and `confirmed` once it has agreed. `submission_id` is None before something is about to
@@ -335,7 +335,7 @@ class RetrievedImage(Base):
 
 
 class Pair(KeyedBase):
-    """What a question is about: two retrieved sets of one query, which the composite keys ensure.
+    """The item of a question: two retrieved sets of one query, which the composite keys ensure.
 
     Questions of other kinds than `pair` are about no set, the first only, or further ones, too.
     """
@@ -388,7 +388,7 @@ class FurtherSet(Base):
 
 
 class PracticeQuestion(Base):
-    """What a study's practice question shows, if its owner has marked one of the study's queries.
+    """The contents of a study's practice question, if its owner has chosen one of its queries.
 
     The sets are shown in the pair's order, their images best first.
     """

@@ -35,7 +35,7 @@ CONNECT_TIMEOUT = 2.0
 """Seconds to wait for a connection."""
 
 TIMEOUT = 10.0
-"""Seconds in which a whole answer must be there."""
+"""The timeout of a complete answer, in seconds."""
 
 CORPUS_TIMEOUT = 60.0
 """The same for the corpus, which is large."""
@@ -134,7 +134,7 @@ class LiveRetriever:
         return lists
 
     def rank_once(self, request: protocol.RankRequest) -> protocol.RankReply:
-        """One request, with what the server says of itself in its reply."""
+        """One request; the reply includes the server's self-description."""
         return self.ranking(request).result().reply
 
     def ranking(self, request: protocol.RankRequest) -> Future[Answered]:
@@ -245,7 +245,7 @@ class LiveRetriever:
         try:
             encoding = response.headers.get("Content-Encoding", "identity")
             if encoding.strip().lower() != "identity":
-                raise self._broken(path, "it is compressed, which was not asked for")
+                raise self._broken(path, "it is compressed, which was not requested")
             too_large = self._broken(path, f"it has more than {largest:,} bytes")
             if int(response.headers.get("Content-Length", 0)) > largest:
                 raise too_large
@@ -322,7 +322,7 @@ def retry_after(response: httpx.Response) -> float:
 
 
 def contradictions(request: protocol.RankRequest, reply: protocol.RankReply) -> Iterator[str]:
-    """How a reply contradicts its request."""
+    """The contradiction between a reply and its request."""
     if len(reply.lists) != len(request.searches):
         yield f"{len(reply.lists)} lists for {len(request.searches)} searches"
         return
@@ -333,8 +333,8 @@ def contradictions(request: protocol.RankRequest, reply: protocol.RankReply) -> 
         if len(ranked.image_ids) > request.k:
             yield f"{place}: more than {request.k} images"
         if len(set(ranked.image_ids)) < len(ranked.image_ids):
-            yield f"{place}: an image twice"
+            yield f"{place}: a repeated image"
         if excluded := set(search.exclude).intersection(ranked.image_ids):
             yield f"{place}: the excluded image {min(excluded)}"
         if tuple(target.image_id for target in ranked.targets) != search.targets:
-            yield f"{place}: other targets than asked for"
+            yield f"{place}: other targets than requested"

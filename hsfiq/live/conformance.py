@@ -1,4 +1,4 @@
-"""Whether a server follows the protocol: each rule is tried and reported by its name."""
+"""Conformance tests of a server: each rule of the protocol is tried and reported by name."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def _list(subject: Subject) -> Iterator[str]:
 
 @rule(
     "limits",
-    "the longest list comes in time, not compressed, in at most "
+    "the longest list arrives in time, not compressed, in at most "
     f"{protocol.SMALLEST_LIMIT // 1024} KiB and {protocol.BYTES_OF_IMAGE:,} bytes more "
     "for each image",
 )
@@ -218,7 +218,7 @@ def _shorter(subject: Subject) -> Iterator[str]:
         yield f"{', '.join(shorter.image_ids)}, not {longer.image_ids[0]}"
 
 
-@rule("batch", "searches that are sent together get the scores that each gets alone")
+@rule("batch", "searches in one request get the same scores as in separate requests")
 def _batch(subject: Subject) -> Iterator[str]:
     together = subject.rank(*subject.searches)
     for search, ranked in zip(subject.searches, together, strict=True):
@@ -301,7 +301,7 @@ def _mean(subject: Subject) -> Iterator[str]:
 # --------------------------------------------------------------------------------- own images
 
 
-@rule("images", "an image that the search brings along gets the same list under any id")
+@rule("images", "an uploaded image gets the same list under any id")
 def _images(subject: Subject) -> Iterator[str]:
     subject.require_images()
     names = [subject.new_id("own"), subject.new_id("another")]
@@ -312,7 +312,7 @@ def _images(subject: Subject) -> Iterator[str]:
         yield f"{list(first.scores)} as {names[0]}, {list(second.scores)} as {names[1]}"
 
 
-@rule("corpus-image", "an image of the corpus that is brought along gets the list of its id")
+@rule("corpus-image", "an uploaded image of the corpus gets the same list as its id")
 def _corpus_image(subject: Subject) -> Iterator[str]:
     subject.require_images()
     image_id, content = subject.corpus_file()
@@ -416,7 +416,7 @@ def refusal(subject: Subject, status: int, body: dict[str, Any]) -> Iterator[str
 
 
 def not_refused(response: httpx.Response, status: int) -> Iterator[str]:
-    """What came instead of a refusal with this status and an error of the protocol."""
+    """The reply instead of a refusal with this status and an error of the protocol."""
     if response.status_code != status:
         yield f"{response.status_code}"
     try:

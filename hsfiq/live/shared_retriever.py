@@ -1,4 +1,4 @@
-"""One retriever that is asked for many people at the same time.
+"""One retriever shared by many simultaneous searches.
 
 At most one request of a turn is outstanding, however often its page repeats it, and none is sent
 for a while after requests of several people have failed in a row.
@@ -24,7 +24,7 @@ REST = 10.0
 
 
 class Breaker:
-    """When a retriever that fails may be asked again; `clock` has seconds."""
+    """The circuit breaker of a failing retriever; `clock` has seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -65,11 +65,11 @@ class SharedRetriever:
         self._client.close()
 
     def require_ready(self, turn: int) -> None:
-        """`RetrieverUnavailable` if it is left alone now, and has not been asked for this turn."""
+        """`RetrieverUnavailable` during a pause, unless a request for this turn is pending."""
         with self._lock:
             rest = 0.0 if turn in self._outstanding else self._breaker.rest()
         if rest:
-            what = f"has failed for {FAILURES} people in a row, and is left alone for {rest:.0f} s"
+            what = f"failed for {FAILURES} people in a row; requests are paused for {rest:.0f} s"
             raise RetrieverUnavailable(self._client.url, what, "hsfiq retriever check")
 
     def ranking(

@@ -36,13 +36,13 @@ RETRIES = 3
 
 
 class EndpointFailed(HsfiqError):
-    """No usable answer; the same command goes on."""
+    """No usable answer; repeat the command to continue."""
 
     exit_code = 1
 
 
 class QuestionRefused(EndpointFailed):
-    """The endpoint does not accept this question; others it may."""
+    """The endpoint rejects this question, but possibly not others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +88,9 @@ class Chat:
                 *(400, 413, 422)
             }
             raise (QuestionRefused if refused else EndpointFailed)(
-                f"gives no answer ({first_line(error)})",
+                f"returned no answer ({first_line(error)})",
                 where=self.url,
-                remedy="the same command goes on where this one stopped",
+                remedy="repeat the command to continue",
             ) from error
         usage = {}
         if reply.usage is not None:
@@ -127,7 +127,7 @@ def first_line(error: Exception) -> str:
 
 @dataclass(slots=True)
 class Costs:
-    """What was asked, and the tokens that the endpoint counted."""
+    """The number of questions, and the tokens that the endpoint counted."""
 
     requests: int = 0
     from_cache: int = 0
@@ -148,8 +148,8 @@ class Costs:
 class Endpoint:
     """Chat completions of an endpoint at temperature 0. Threads may share it.
 
-    An answer is kept in `cache` under the digest of everything that it was asked with, so that the
-    same question is asked and paid once.
+    An answer is cached in `cache` under the digest of the complete request, so that the same
+    question is asked and paid only once.
     """
 
     def __init__(self, url: str, key: str | None, cache: Path) -> None:
@@ -162,7 +162,7 @@ class Endpoint:
         """The model's answer to one message, on one line.
 
         Raises:
-            EndpointFailed: the endpoint cannot be reached, refuses, or answers nothing.
+            EndpointFailed: the endpoint cannot be reached, refuses, or returns an empty answer.
         """
         request = {"model": model, "content": content, "url": self._url}
         key = sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
@@ -184,7 +184,7 @@ class Endpoint:
     ) -> tuple[str, Mapping[str, int]]:
         reply = self._chat.ask(model, content)
         if not reply.text:
-            raise EndpointFailed(f"{model} answers nothing", where=self._url)
+            raise EndpointFailed(f"{model} returned an empty answer", where=self._url)
         return reply.text, reply.usage
 
 
@@ -199,7 +199,7 @@ SLOTS = ("{reference}", "{target}")
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a language model is asked; `sha256` is that of the file."""
+    """A prompt for a language model; `sha256` is that of the file."""
 
     describe: str | None
     compare: str
@@ -228,7 +228,7 @@ def read_prompt(name: str) -> Prompt:
     try:
         values = tomllib.loads(text)
     except ValueError as error:  # also numbers that are too long
-        raise UnreadableInput(name, f"broken TOML ({error})") from error
+        raise UnreadableInput(name, f"invalid TOML ({error})") from error
     return checked(name, values, sha256(text.encode()).hexdigest())
 
 

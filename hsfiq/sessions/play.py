@@ -1,6 +1,7 @@
 """Playing sessions: a ranker answers, and a simulated user asks the next round.
 
-The sessions of a batch go on together, so that the ranker is asked once a round for all of them.
+The sessions of a batch advance together, so that the ranker gets one request per round for all of
+them.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ from hsfiq.sessions.record import Corpus, Round, Session, Stop, StopReason, refe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """What a session begins with.
+    """The start of a session.
 
     Attributes:
         session_id: of the session; None for the query's id with the seed.
         excluded: images that are no candidates in any round.
-        is_simulated: the script that is asked is known not to be people's.
+        is_simulated: the script is known to be simulated.
     """
 
     query_id: str
@@ -51,13 +52,13 @@ class Query:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How sessions are played.
+    """The settings of played sessions.
 
     Attributes:
         rounds: the most of a session; None for as many as there are texts.
         k: the images that are shown.
         stop_at: a session ends when the rank is this or better; None to go on.
-        batch: the sessions that go on together.
+        batch: the number of sessions that advance together.
     """
 
     history: History = "mean"
@@ -85,7 +86,7 @@ class Progress:
 
 
 class User(ABC):
-    """Who asks: the reference and the text of each round.
+    """The simulated user, who gives the reference and the text of each round.
 
     Attributes:
         simulator, version, chooser: as in the record of a session.
@@ -102,7 +103,7 @@ class User(ABC):
         """The next round without its list; None if there is nothing to ask."""
 
     def costs(self) -> dict[str, int]:
-        """What asking has cost so far; empty if it costs nothing."""
+        """The cost of questions so far; empty if free."""
         return {}
 
 
@@ -234,7 +235,7 @@ def require_candidates(ranker: Ranker, queries: Iterable[Query]) -> None:
         if not query.targets or set(query.targets) & set(query.excluded):
             raise UnreadableInput(
                 f"query {query.query_id}",
-                "its target is not known" if not query.targets else "its target is excluded",
+                "its target is unknown" if not query.targets else "its target is excluded",
                 "sessions need queries with a target among the candidates",
             )
 
@@ -267,7 +268,7 @@ def random_of(n: int) -> Chooser:
 
 
 def nearest(distance: Distance) -> Chooser:
-    """The image most like the target, as CIRCLED chooses; the first of several."""
+    """The image most similar to the target, as in CIRCLED; the first of several."""
 
     def choose(progress: Progress) -> str:
         target = progress.query.targets[0]
@@ -287,7 +288,7 @@ def chooser_of(name: str, distance: Distance | None = None) -> tuple[Chooser, in
     if name == "nearest" and distance is None:
         raise UnreadableInput(
             "--choose",
-            "nearest needs to know how alike images are, which only drawn garments tell",
+            "nearest needs the similarity of images, which is known only for drawn garments",
             "use top1, unseen or random-10",
         )
     if name == "nearest" and distance is not None:
@@ -313,7 +314,7 @@ class Unfinished:
 
     @classmethod
     def open(cls, out: Path, identity: Mapping[str, object]) -> Unfinished:
-        """Begin a play, or go on with one that was stopped.
+        """Begin a play, or resume a stopped one.
 
         Raises:
             UnreadableInput: the output exists, cannot be written, or the play that was stopped had
@@ -420,13 +421,13 @@ def require_history(ranker: Ranker, settings: Settings) -> None:
     if settings.history not in system.histories:
         raise UnreadableInput(
             "--history",
-            f"{system.name} does not know {settings.history}",
+            f"{system.name} does not support {settings.history}",
             f"use {', '.join(system.histories)}",
         )
 
 
 def identity(parts: Sequence[Part], user: User, settings: Settings) -> dict[str, Any]:
-    """What a play is: one with another identity cannot go on with its sessions."""
+    """The identity of a play; a play with another identity cannot resume its sessions."""
     systems = [part.ranker.system() for part in parts]
     queries = json.dumps([asdict(query) for part in parts for query in part.queries])
     return {
@@ -439,7 +440,7 @@ def identity(parts: Sequence[Part], user: User, settings: Settings) -> dict[str,
 
 
 def summary(sessions: Sequence[Session]) -> dict[str, Any]:
-    """What was played, for the command's output."""
+    """The summary of a play, for the command's output."""
     first = sessions[0]
     stops = Counter(each.stop.reason for each in sessions if each.stop is not None)
     return {

@@ -21,14 +21,14 @@ from hsfiq.readers.files import Place, kind, numbered_lines, parse_json, read_te
 StopReason = Literal[
     "found", "found-other", "enough", "gave-up", "max-rounds", "no-feedback", "idle", "technical"
 ]
-"""Why a session ended.
+"""The reason of a session's end.
 
 `found`: the target was in the list, or was declared; `found-other`: another image was declared;
 `no-feedback`: the simulator had no text for the next round.
 """
 
 Task = Literal["target-shown", "target-remembered", "own-wish"]
-"""What a participant searches for: an image in view, one that was shown before, or a wish."""
+"""The target of a participant: an image in view, an image shown before, or a wish."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """What is asked in a round, and the list that answers it.
+    """The query of a round, and its ranked list.
 
     Attributes:
         round: its number, from 1.
@@ -93,7 +93,7 @@ class Round:
                 f"round {self.round} shows {len(self.shown)} images with {len(self.scores)} scores"
             )
         if len(set(self.shown)) < len(self.shown):
-            raise InvalidRecord(f"round {self.round} shows an image twice")
+            raise InvalidRecord(f"round {self.round} shows a repeated image")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,10 +104,10 @@ class Session:
         query_id: people and systems that searched for the same query are compared.
         system: none in a script.
         system_version: sha256 of the checkpoint.
-        simulator: who gave the texts; none if people did.
+        simulator: the source of the texts; none for people.
         simulator_version: the model and the sha256 of the prompts of a language model.
         history: how the queries of all rounds are combined.
-        chooser: which image of a list the next text is about.
+        chooser: the rule for the image that the next text refers to.
         category: the dataset's category or subset.
         targets: the images that are searched for, the first one being the dataset's target.
         excluded: images that are no candidates in any round.
@@ -211,7 +211,9 @@ def read(path: Path) -> tuple[Session, ...]:
             raise UnreadableInput(where, f"session {session.session_id!r} occurs twice")
         sessions[session.session_id] = session
     if not sessions:
-        raise UnreadableInput(str(path), "holds no session", "a session is one JSON object a line")
+        raise UnreadableInput(
+            str(path), "contains no session", "a session is one JSON object a line"
+        )
     return tuple(sessions.values())
 
 

@@ -28,13 +28,13 @@ def read(path: Path) -> tuple[Session, ...]:
     """Read a script in any of the formats, or a file of our own sessions.
 
     Raises:
-        UnreadableInput: the file is none of them, holds no session, or an id occurs twice.
+        UnreadableInput: the file is none of them, contains no session, or an id occurs twice.
     """
     if not read_text(path).lstrip().startswith("["):
         return record.read(path)
     places = open_place(path).list()
     if not places:
-        raise UnreadableInput(str(path), "holds no session")
+        raise UnreadableInput(str(path), "contains no session")
     read_session = reader_of(places[0])
     sessions: dict[str, Session] = {}
     for number, place in enumerate(places):
@@ -137,7 +137,7 @@ def image_id(place: Place) -> str:
 
 
 class ScriptedUser(User):
-    """Asks what the script asks, whatever the lists show."""
+    """Asks the script's queries, regardless of the lists."""
 
     simulator = SCRIPTED
 
@@ -152,7 +152,7 @@ class ScriptedUser(User):
 
 
 def script_queries(sessions: Sequence[Session]) -> list[Query]:
-    """What the sessions of a script begin with; each keeps its id."""
+    """The starts of a script's sessions; each keeps its id."""
     return [
         Query(
             query_id=each.query_id,

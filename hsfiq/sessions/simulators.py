@@ -29,14 +29,14 @@ class Simulator(ABC):
 
     @abstractmethod
     def text(self, progress: Progress, candidate: str) -> str | None:
-        """How the query's first target differs from the candidate; None if it cannot be said."""
+        """A text on how the first target differs from the candidate; None if none is possible."""
 
     def costs(self) -> dict[str, int]:
         return {}
 
 
 class SimulatedUser(User):
-    """Asks the query's own text first, then what the simulator says about the chosen image."""
+    """Asks the query's own text first, then the simulator's texts about the chosen image."""
 
     def __init__(self, simulator: Simulator, chooser: Chooser, chooser_name: str) -> None:
         self._simulator, self._choose = simulator, chooser
@@ -145,7 +145,7 @@ class DrawnSimulator(Simulator):
 
 
 class SameText(Simulator):
-    """Repeats the query's text, whatever the candidate: what a list gains without any feedback."""
+    """Repeats the query's text, whatever the candidate: the baseline without feedback."""
 
     name = "same-text"
 

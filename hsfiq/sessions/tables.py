@@ -23,7 +23,7 @@ CHOOSER = "top1"
 
 
 def deviations(sessions: Iterable[Session]) -> Iterator[str]:
-    """How sessions were played otherwise, a line for each setting and value."""
+    """The differences of sessions from FISD's protocol, a line for each setting and value."""
     counts: dict[str, int] = {}
     for session in sessions:
         for text in differing(session):
@@ -68,7 +68,9 @@ def tables_of(sessions: Sequence[Session], *, by_category: bool = False) -> Tabl
     counted = [each for each in sessions if not each.is_practice and each.system is not None]
     if not counted:
         raise UnreadableInput(
-            "sessions", "no system was searched in them", "play them first: hsfiq sessions play"
+            "sessions",
+            "they contain no session with a system",
+            "play them first: hsfiq sessions play",
         )
     names = system_names(counted, by_category=by_category)
     twice, n = Counter(
@@ -111,11 +113,11 @@ def system_names(sessions: Sequence[Session], *, by_category: bool = False) -> l
 
 
 def notes_on(names: Sequence[str], sessions: Sequence[Session], n_left_out: int) -> list[str]:
-    """What a reader of the figures must know about the sessions."""
+    """Notes on the sessions for readers of the figures."""
     notes = []
     if n_left_out:
         notes.append(
-            f"{count_text(n_left_out, 'session')} of practice or without a system left out"
+            f"{count_text(n_left_out, 'session')} left out (practice, or without a system)"
         )
     versions: dict[str, set[str | None]] = {}
     corpora: dict[str, set[str | None]] = {}
@@ -184,7 +186,7 @@ SETTINGS: dict[str, Callable[[Session], object]] = {
     "images shown": lambda session: max((len(each.shown) for each in session.rounds), default=0),
     "corpus": lambda session: session.corpus.sha256 if session.corpus else None,
 }
-"""What people and a simulator should have in common."""
+"""The settings that people and a simulator should share."""
 
 
 class Sides(NamedTuple):

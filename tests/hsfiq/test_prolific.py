@@ -227,7 +227,7 @@ def test_a_bad_setting_is_refused_in_one_line(
     refused(command("sync"), "with 401: Invalid token.", "still valid?")
     monkeypatch.setenv("HSFIQ_PROLIFIC_TOKEN", TOKEN)
     monkeypatch.setenv("HSFIQ_PROLIFIC_URL", "http://api.example.org")
-    refused(command("sync"), "HSFIQ_PROLIFIC_URL", "is no https address")
+    refused(command("sync"), "HSFIQ_PROLIFIC_URL", "is not an https address")
     assert repr(Access("https://x", TOKEN)) == "Access(url='https://x')"
     assert bound
     assert prolific.sent() == []

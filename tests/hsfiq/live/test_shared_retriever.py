@@ -103,7 +103,7 @@ def test_a_retriever_that_fails_for_several_people_is_left_alone(asker: Asker) -
     n_asked = len(asker.server.requests)
     asker.content = ANSWER
     assert not asker.ask(100)
-    with pytest.raises(RetrieverUnavailable, match=f"left alone for {REST:.0f} s"):
+    with pytest.raises(RetrieverUnavailable, match=f"paused for {REST:.0f} s"):
         asker.shared.require_ready(101)
     assert len(asker.server.requests) == n_asked
     asker.clock.seconds += REST

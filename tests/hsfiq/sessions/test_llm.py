@@ -128,7 +128,7 @@ def test_one_model_sees_both_images(chat: ChatServer, model: Model) -> None:
 
 def test_a_refusing_endpoint_is_one_line(chat: ChatServer, model: Model) -> None:
     chat.status = 404
-    with pytest.raises(HsfiqError, match=r"/v1: gives no answer .*; the same command goes on"):
+    with pytest.raises(HsfiqError, match=r"/v1: returned no answer .*; repeat the command"):
         texts(model())
 
 

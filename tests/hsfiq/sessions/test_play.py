@@ -202,10 +202,10 @@ def test_what_cannot_be_played_is_refused_before_anything_is_written(tmp_path: P
     unknown = replace(QUERIES[0], targets=("g0000x",))
     for queries, options, message in (
         ((unknown,), {}, "its target g0000x is not one of the"),
-        ((replace(QUERIES[0], targets=()),), {}, "its target is not known"),
+        ((replace(QUERIES[0], targets=()),), {}, "its target is unknown"),
         ((replace(QUERIES[0], excluded=QUERIES[0].targets),), {}, "its target is excluded"),
         ((QUERIES[0], QUERIES[0]), {}, "would be played twice"),
-        (QUERIES, {"histories": ("last",)}, "attributes does not know mean; use last"),
+        (QUERIES, {"histories": ("last",)}, "attributes does not support mean; use last"),
     ):
         with pytest.raises(UnreadableInput, match=message):
             play_parts([replace(part(**options), queries=queries)], user(), settings, out, list)

@@ -65,7 +65,7 @@ def test_a_script_is_played_over_http_and_replayed(folder: Path, url: str) -> No
         ("--simulator same-text --script script.json", "same-text takes no --script"),
         ("--simulator same-text", "--data: is missing"),
         ("--simulator same-text --data .", "--dataset: is missing"),
-        ("--simulator scripted --script script.json --history rocchio", "does not know rocchio"),
+        ("--simulator scripted --script script.json --history rocchio", "does not support rocchio"),
         ("--simulator scripted --script other.json", "not one of the 6 images"),
         ("--simulator scripted --script script.json --out script.json", "exists already"),
         ("--simulator scripted --script script.json --out no/out.jsonl", "no such folder"),

@@ -64,7 +64,7 @@ def changed(**changes: Any) -> str:
         (changed(rounds=[{"round": 2}]), ("numbered 1, 2",)),
         (changed(rounds=[{"round": 1, "rank": 0}]), ("rank 0 of round 1",)),
         (changed(rounds=[{"round": 1, "rank": "1"}]), ("rounds[0].rank", "an integer")),
-        (changed(rounds=[{"round": 1, "shown": ["a", "a"]}]), ("an image twice",)),
+        (changed(rounds=[{"round": 1, "shown": ["a", "a"]}]), ("a repeated image",)),
         (changed(rounds=[{"round": 1, "scores": [1]}]), ("0 images with 1 scores",)),
         (changed(stop={"reason": "bored", "round": 2}), ("stop.reason", "'bored'", "found-other")),
         (changed(stop={"reason": "found", "round": 1}), ("2 rounds", "after round 1")),
@@ -84,7 +84,7 @@ def test_a_wrong_line_is_named(tmp_path: Path, line: str, parts: tuple[str, ...]
 
 def test_empty_files_and_impossible_records_are_refused(tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").write_text("\n")
-    with pytest.raises(UnreadableInput, match="holds no session"):
+    with pytest.raises(UnreadableInput, match="contains no session"):
         record.read(tmp_path / "empty.jsonl")
     with pytest.raises(InvalidRecord, match="stop_at 0"):
         Session(session_id="s", query_id="q", rounds=(Round(round=1),), stop_at=0)

@@ -54,7 +54,7 @@ def test_chatir_has_texts_alone() -> None:
 @pytest.mark.parametrize(
     ("content", "parts"),
     [
-        ([], ("holds no session",)),
+        ([], ("contains no session",)),
         ([{"query": 1}], ("[0]", "none of the keys", "CIRCLED")),
         ([{"dialog": [], "img": "a.jpg"}], ("[0]", "has no round")),
         ([{"target": ["B1"], "reference": []}], ("[0].target", "1 values instead of 2")),

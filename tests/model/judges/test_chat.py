@@ -144,7 +144,7 @@ def test_a_broken_endpoint_ends_the_run_and_the_next_one_goes_on(release: Path) 
     server = ChatServer(lambda number, _: 401 if number == 4 else "first")
     with server.running() as url:
         broken = judge(release, url, "--parallel", "1")
-        assert_refused(broken, "gives no answer", code=1)
+        assert_refused(broken, "returned no answer", code=1)
         assert len(stored(release)) >= 3
         assert judge(release, url).code == 0
         assert len(stored(release)) == 2 * N_PAIRS
