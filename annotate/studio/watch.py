@@ -395,13 +395,14 @@ BACK = {"open": "open", "paused": "pause", "closed": "close"}
 
 def set_status(desk: Desk) -> Said:
     """Open, pause or close the study; `Conflict` if its status is no longer the one seen."""
-    to, seen = desk.text("to"), desk.text("seen")
+    to, seen = desk.text("to"), desk.text("shown")
     if to not in STUDY_ACTIONS or seen not in BACK:
         raise Refused("a study is opened for the first time in the last step of its set-up")
     with desk.database.writing() as session:
         study = study_at(desk, session)
-        perform(session, OwnerAction(study.name, None, to, seen), desk.actor)
-    undo = {"act": "status", "to": BACK[seen], "seen": STUDY_ACTIONS[to]}
+        if study.status != STUDY_ACTIONS[to]:  # otherwise the reply was lost
+            perform(session, OwnerAction(study.name, None, to, seen), desk.actor)
+    undo = {"act": "status", "to": BACK[seen], "shown": STUDY_ACTIONS[to]}
     return Said(desk.t(SAID_OF[to]), undo=undo)
 
 
@@ -468,7 +469,9 @@ def review(desk: Desk) -> Said | None:
 
 def show_results(desk: Desk) -> Said:
     with desk.database.writing() as session:
-        unblind(session, study_at(desk, session), desk.actor, datetime.now(UTC))
+        study = study_at(desk, session)
+        if hides_results(session, study):  # otherwise a reply was lost, or another tab shows them
+            unblind(session, study, desk.actor, datetime.now(UTC))
     return Said(desk.t("Results by system are shown from now on. The report will say so."))
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 from statistics import median
 from threading import Event
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -352,7 +353,7 @@ def test_prolific_is_told_later_and_once(
     assert "Prolific is notified in 10 minutes" in owner.get(f"{WATCH}?person=p1").text
     assert Worker(study, Event()).next_job() is None  # not yet
     run_jobs(study)
-    prolific.pay_accepted(before=time.monotonic())
+    prolific.pay_accepted(before=monotonic())
     assert prolific.ledger == [("approve", "s-person-1", 450), ("bonus", "s-person-1", 50)]
     assert payments(study) == [
         ("p1", "approve", 450, "confirmed"), ("p1", "bonus", 50, "confirmed"),
@@ -361,7 +362,7 @@ def test_prolific_is_told_later_and_once(
         session.scalars(select(Job)).one().state = "waiting"
         session.scalars(select(Job)).one().step = 0
     run_jobs(study)
-    prolific.pay_accepted(before=time.monotonic())
+    prolific.pay_accepted(before=monotonic())
     assert len(prolific.ledger) == 2
     page = owner.get(f"{WATCH}?person=p1").text
     assert "Paid on Prolific: £5.00." in page

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 from sqlalchemy import func, select
 
-from hsfiq.db.studio_tables import AnswerNote
+from hsfiq.audit import Selection, entries
+from hsfiq.db.studio_tables import AnswerNote, Job
 from hsfiq.db.tables import Message, Payment
 from tests.annotate.owner.studies_in_progress import watched_study
 from tests.annotate.served_studies import Place
@@ -97,3 +99,25 @@ def test_a_decision_is_made_once(context: BrowserContext, server: KillableServer
     page = watch(context, server, "?person=p1")
     without_reply(page, '[data-act="undecide"]')
     assert rows(server, Payment) == 1
+
+
+def test_results_are_opened_made_and_shared_once(
+    context: BrowserContext, server: KillableServer
+) -> None:
+    log_in(context, server)
+    page = watch(context, server)
+    without_reply(page, '[data-act="unblind"]')
+    without_reply(page, '[data-act="status"][data-to="close"]', server)
+    page = at(context, f"{server.address}/study/1/results")
+    page.on("dialog", lambda dialog: dialog.accept())
+    without_reply(page, '[data-act="compute"]', server)
+    expect(page.locator('[data-act="share"]')).to_be_visible()
+    without_reply(page, '[data-act="share"]')
+    unfold(page)
+    page.locator('form[data-act="make"] [name="name"]').fill("first")
+    without_reply(page, 'form[data-act="make"] button', server)
+    expect(page.get_by_text("Verified on")).to_have_count(2)  # one of each kind
+    with server.database.reading() as session:
+        assert list(session.scalars(select(Job.kind).order_by(Job.id))) == ["report", "release"]
+        done = Counter(entry.action for entry in entries(session, Selection()))
+    assert [done[name] for name in ("study.unblind", "study.close", "report.share")] == [1, 1, 1]

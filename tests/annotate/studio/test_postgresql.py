@@ -200,7 +200,7 @@ def decide_on_people(studio: StudioClient) -> None:
     assert studio.act(page, "decide", person=second, **given).status_code == 200
     paid = studio.act(page, "pay-all", n=len(others) + 1)
     assert paid.status_code == 200, paid.text
-    assert studio.act(page, "status", to="close", seen="open").status_code == 200
+    assert studio.act(page, "status", to="close", shown="open").status_code == 200
 
 
 def publish(studio: StudioClient) -> None:

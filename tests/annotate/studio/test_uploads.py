@@ -220,7 +220,10 @@ def boasting() -> bytes:
         (zip_of({"C:\\up.png": picture()}), "a path in the archive leads out of it"),
         (zip_of({LINK: b"/etc/passwd"}), "the archive has links: pack the files themselves"),
         (encrypted(), "the archive has a password: pack it without one"),
-        (zip_of({"bomb.png": bytes(200_000_000)}), "its unpacked files are more than 100 times larger"),
+        (
+            zip_of({"bomb.png": bytes(200_000_000)}),
+            "its unpacked files are more than 100 times larger",
+        ),
         (boasting(), "its unpacked files are more than 100 times larger"),
         (ZIP[:-30], "the archive is damaged"),
         (ZIP[:40] + ZIP[60:], "the archive is damaged"),

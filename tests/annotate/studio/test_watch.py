@@ -166,7 +166,7 @@ def test_a_study_is_paused_opened_and_closed_and_each_is_undone(
     watched: Database,
 ) -> None:
     for to, after in (("pause", "paused"), ("open", "open"), ("close", "closed")):
-        reply = act("status", to=to, seen=status(watched)).json()
+        reply = act("status", to=to, shown=status(watched)).json()
         assert status(watched) == after
     owner.post(PATH, json=reply["undo"])
     assert status(watched) == "open"
@@ -184,8 +184,8 @@ def test_a_study_that_somebody_else_has_paused_is_not_paused_again(
     act: Act,
     watched: Database,
 ) -> None:
-    assert act("status", to="pause", seen="open").status_code == 200
-    refused = act("status", to="close", seen="open")
+    assert act("status", to="pause", shown="open").status_code == 200
+    refused = act("status", to="close", shown="open")
     assert refused.status_code == 409
     assert "no longer open" in refused.json()["error"]
     assert status(watched) == "paused"
@@ -239,9 +239,9 @@ def test_notes_are_written_found_and_deleted(
     ("review", {"answer": "p9.form_1.0"}),
     ("review", {"answer": "p1"}),
     ("review", {"answer": 7}),
-    ("status", {"to": "delete", "seen": "open"}),
-    ("status", {"to": "open", "seen": "draft"}),
-    ("status", {"to": {}, "seen": "open"}),
+    ("status", {"to": "delete", "shown": "open"}),
+    ("status", {"to": "open", "shown": "draft"}),
+    ("status", {"to": {}, "shown": "open"}),
     ("give", {}),
     ("nothing", {}),
 ])  # fmt: skip
@@ -337,7 +337,7 @@ def test_roles(owner: TestClient, reused_watched: ReusedStudy, watched: Database
         (200, {"act": "review", "answer": "p2.form_1.0"}),
         (422, {"act": "unnote", "note": 1}),
         (200, {"act": "unnote", "note": 2}),
-        (403, {"act": "status", "to": "pause", "seen": "open"}),
+        (403, {"act": "status", "to": "pause", "shown": "open"}),
         (403, {"act": "give", "person": "p3"}),
         (403, {"act": "unblind"}),
     ]
