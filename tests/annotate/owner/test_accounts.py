@@ -267,7 +267,7 @@ def test_the_owner_keeps_accounts_in_the_studio(
     assert "disabled" in new_browser.get("/owner/accounts").text
     assert "/owner/link/" in change(action="reset", name="kim").text
     for action, name, role, message in (
-        ("invite", "kim", "helper", "already"), ("invite", "a b", "helper", "no name"),
+        ("invite", "kim", "helper", "already"), ("invite", "a b", "helper", "not a valid"),
         ("invite", "lee", "king", ""), ("disable", "owner", "", "cannot be changed"),
         ("role", "owner", "helper", "cannot be changed"), ("disable", "nobody", "", "nobody"),
         ("x", "kim", "", ""),
@@ -426,7 +426,7 @@ def enter(context: BrowserContext, server: ThreadServer, role: Role) -> Page:
     page = context.new_page()
     page.goto(f"{server.url}/owner/link/{token}")
     assert list(faults(page)) == []
-    for field in ("Password", "Repeat the password"):
+    for field in ("Password", "Enter it again"):
         page.get_by_label(field).fill(PASSWORD)
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="Studies")).to_be_visible()

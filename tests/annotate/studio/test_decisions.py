@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
@@ -262,7 +263,7 @@ def test_asking_again_sends_a_message_and_leaves_the_decision_open(
         from hsfiq.collect.messages import mark_seen
 
         mark_seen(session, person.id, [message.id], datetime.now(UTC))
-    assert "has read" in refused(owner, "undecide", person="p1", asked=True)
+    assert "has already read" in refused(owner, "undecide", person="p1", asked=True)
 
 
 @pytest.mark.parametrize(

@@ -260,7 +260,7 @@ def test_a_drift_is_shown_up_to_where_it_is_noticed(monkeypatch: pytest.MonkeyPa
 
 
 def test_nothing_to_show_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "no two systems" in shown_card(monkeypatch, {}, 0, 0, 0, 0).empty
+    assert "do not name two systems" in shown_card(monkeypatch, {}, 0, 0, 0, 0).empty
     nobody = shown_card(monkeypatch, {("a", "b"): []}, 0, 2, 0, 0)
     assert nobody.empty == "Nobody has finished yet"
 

@@ -118,7 +118,7 @@ def first_visit(owner: Owner, link: str) -> None:
     page.goto(link)
     owner.keep("set-up-link")
     page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_label("Repeat the password").fill(PASSWORD)
+    page.get_by_label("Enter it again").fill(PASSWORD)
     page.get_by_role("button", name="Set the password").click()
     expect(page.get_by_role("heading", name="Ask people which results they prefer")).to_be_visible()
     owner.keep("first-visit")
