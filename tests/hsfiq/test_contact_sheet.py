@@ -328,4 +328,4 @@ def test_bad_input_gives_one_line_and_writes_nothing(
 def test_without_a_database() -> None:
     command = hsfiq("show", "7")
     assert (command.code, command.out) == (1, "")
-    assert "there is no database" in command.err
+    assert "the database does not exist" in command.err

@@ -411,7 +411,7 @@ def test_a_changed_run_is_a_new_version_while_no_study_shows_the_old_one(
     assert hsfiq("import", "runs", data / "clip.json", "--system", "clip4cir").code == 0
     told = hsfiq("import", "runs", changed, "--system", "clip4cir")
     assert told.out == "dataset own: 1 ranked list replaced, 0 added, 39 existed\n"
-    assert "nothing new" in hsfiq("import", "runs", changed, "--system", "clip4cir").out
+    assert "unchanged" in hsfiq("import", "runs", changed, "--system", "clip4cir").out
 
 
 def test_strengths_are_checked(project: Path) -> None:

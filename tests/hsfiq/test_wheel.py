@@ -280,7 +280,7 @@ def test_the_core_installs_few_packages(bare: Path, tmp_path: Path) -> None:
 def test_the_core_imports_and_exports(core: Installed) -> None:
     assert "Usage: hsfiq" in core.succeed("--help")
     assert "3 questions added" in core.succeed("import", "hpfiq", "published.json")
-    assert "nothing new" in core.succeed("import", "hpfiq", "published.json")
+    assert "unchanged" in core.succeed("import", "hpfiq", "published.json")
     printed = core.succeed("export", "--filter-invalid")
     assert "releases/hpfiq-hs-1.0.0: written" in printed
     assert "releases/hpfiq-hp-1.0.0: written" in printed

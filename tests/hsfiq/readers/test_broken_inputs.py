@@ -206,7 +206,7 @@ IMPORTS = [
     Broken("study-name", no_setup, f"import hpfiq {HPFIQ} --study ../up", "cannot be the name"),
     # FashionIQ
     Broken("fiq-absent", no_setup, "import fashioniq absent", "absent: there is no such folder"),
-    Broken("fiq-other", no_setup, "import fashioniq release", "release: no captions/cap."),
+    Broken("fiq-other", no_setup, "import fashioniq release", "release: has no captions/cap."),
     Broken("fiq-cirr", no_setup, f"import fashioniq {CIRR}", "no captions/cap."),
     Broken("fiq-file", no_setup, f"import fashioniq {HPFIQ}", "there is no such folder"),
     Broken("category", no_setup, f"import fashioniq {FASHIONIQ} --category hat", "category 'hat'"),

@@ -200,7 +200,7 @@ def test_an_empty_text_is_absent_and_one_that_shows_nothing_an_error(
     assert [query.text for query in read(write(tmp_path / "q.csv", rows))] == ["", "", "is red"]
     (error,) = errors_of(write(tmp_path / "q.csv", f"{rows}q4,{blank},b\n"))
     assert f"line 5: {column}: " in error
-    assert "blanks" in error
+    assert "contains only spaces" in error
 
 
 # --------------------------------------------------------------------------- spreadsheets

@@ -319,7 +319,7 @@ def test_a_dry_run_stores_nothing(database: Database, database_url: str) -> None
     text = run(database_url, *words).out
     assert text.startswith(
         "study small: 16 questions about 8 queries in 8 forms for 4 more participants\n"
-        "study small: nothing is stored\nparticipants: 4\n"
+        "study small: nothing was stored\nparticipants: 4\n"
     )
     with database.reading() as session:
         assert rows(session) == before

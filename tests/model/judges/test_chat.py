@@ -211,7 +211,7 @@ def test_wrong_options(release: Path, options: tuple[str, ...], message: str) ->
 
 
 def test_options_of_a_judge_need_one(release: Path) -> None:
-    assert_refused(hsfiq("score", release, "--price", "1,2"), "--price: is about a judge")
+    assert_refused(hsfiq("score", release, "--price", "1,2"), "--price: needs a judge")
     assert_refused(hsfiq("score", release), "--checkpoint: is missing")
 
 
