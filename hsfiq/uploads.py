@@ -314,7 +314,7 @@ def unpack(upload: Upload, members: Sequence[Member], most: int, most_bytes: int
     if total > most_bytes:
         raise Refused(TOO_LARGE)
     if total > max(USUAL_BYTES, LARGEST_RATIO * upload.sent.size):
-        raise Refused(f"its unpacked files are more than {LARGEST_RATIO} times larger")
+        raise Refused(f"its files are more than {LARGEST_RATIO} times as large as itself")
     require_space(upload.folder, total)
     draft, place = upload.path("draft"), upload.folder / IMAGES / upload.sent.key
     rmtree(draft, ignore_errors=True)
