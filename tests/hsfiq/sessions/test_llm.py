@@ -145,7 +145,7 @@ def test_our_prompts_can_be_read() -> None:
         ("compare = 1", "needs the key compare"),
         ('compare = "x"\nother = "y"', "needs the key compare"),
         ('describe = "x"\ncompare = "{reference} alone"', "put both slots"),
-        ("compare", "broken TOML"),
+        ("compare", "invalid TOML"),
     ],
 )
 def test_wrong_prompts_are_refused(tmp_path: Path, content: str, message: str) -> None:

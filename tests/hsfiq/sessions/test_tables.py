@@ -44,7 +44,7 @@ def test_practice_and_scripts_are_left_out() -> None:
     tables = tables_of([SESSION, practice, script])
     assert [row["session_id"] for row in tables.sessions] == ["s"]
     assert "2 sessions" in tables.notes[0]
-    with pytest.raises(UnreadableInput, match="no system"):
+    with pytest.raises(UnreadableInput, match="no session with a system"):
         tables_of([script])
     with pytest.raises(UnreadableInput, match="session s of sprc is given twice"):
         tables_of([SESSION, SESSION])
