@@ -50,7 +50,7 @@ def test_a_study_is_for_simulated_annotators_only_on_request() -> None:
     assert hsfiq("study", "invite", "simulated", "--count", "2").code == 0
     assert hsfiq("study", "close", "simulated").out == "study simulated: open -> closed\n"
     repeated = hsfiq("study", "open", "simulated")
-    assert (repeated.code, "holds simulated answers" in repeated.err) == (2, True)
+    assert (repeated.code, "has simulated answers" in repeated.err) == (2, True)
 
 
 @on_sqlite

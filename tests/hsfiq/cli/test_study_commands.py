@@ -180,7 +180,7 @@ def test_an_imported_study_takes_no_answers() -> None:
     hsfiq("import", "hpfiq", HPFIQ)
     for words in ("open", "pause", "close", "invite --count 2", "assign user_1"):
         line = complaint(hsfiq("study", *words.split()))
-        assert line.startswith("study hpfiq holds imported answers")
+        assert line.startswith("study hpfiq has imported answers")
     assert not Path("invitations.csv").exists()
 
 
