@@ -367,7 +367,7 @@ def test_prolific_is_told_later_and_once(
     assert len(prolific.ledger) == 2
     page = owner.get(f"{WATCH}?person=p1").text
     assert "Paid on Prolific: £5.00." in page
-    assert "told about p1 already" in refused(owner, "undecide", person="p1")
+    assert "already sent to Prolific" in refused(owner, "undecide", person="p1")
     assert ("owner", "prolific.bonus", "p1: 0.50 GBP") in audited(study)
     assert [about for _, action, about in audited(study) if action == "prolific.approve"] == [
         "p1: 4.50 GBP"
