@@ -386,7 +386,8 @@ def _doubt(
             for each in decided(tested, study.rules.alpha)
         }
     if first.pair not in again:
-        return Doubt(about, n_dropped, reason="these answers do not compare this pair")
+        left = "the other answers do not compare this pair" if kept.any() else "no answer is left"
+        return Doubt(about, n_dropped, reason=left)
     if again[first.pair].verdict == "undefined" != first.verdict:
         return Doubt(about, n_dropped, reason=again[first.pair].reason)
     return Doubt(

@@ -31,10 +31,12 @@ from hsfiq.collect.participant_row import StudyRow
 from hsfiq.collect.participants import Shown, among, changes_of, lock_participant
 from hsfiq.collect.progress import ParticipantProgress, participants_of
 from hsfiq.collect.stages import asks_at_end
+from hsfiq.db.studio_tables import Draft
 from hsfiq.db.tables import Message, Participant, Payment, QuestionnaireAnswers, Study, WorkedHit
 from hsfiq.errors import Conflict, Refused, UnreadableInput
+from hsfiq.study.capacity import duration_of
 from hsfiq.study.config import config_of
-from hsfiq.study.recruiting import PRODUCTION, Platform
+from hsfiq.study.recruiting import PLATFORMS, PRODUCTION, Platform
 from hsfiq.text import count_text, spreadsheet_text
 
 CENT = Decimal("0.01")
@@ -282,8 +284,14 @@ PAY_COLUMNS = (
 
 
 def pay_list(session: Session, study: Study) -> Iterable[Sequence[str]]:
-    """The finished or decided participants, below the names of the columns."""
-    decisions = decisions_of(session, study)
+    """The finished or decided participants, below the names of the columns.
+
+    Without a platform that states the reward, a participant is paid for the announced minutes by
+    the hourly pay of the study's set-up in the browser; an unknown amount is empty.
+    """
+    decisions, config = decisions_of(session, study), config_of(study)
+    drawn_from = session.scalar(select(Draft.content).where(Draft.study_id == study.id)) or {}
+    hourly = drawn_from.get("pay")
     yield PAY_COLUMNS
     for row in participants_of(session, study):
         known = decisions.get(row.participant)
@@ -291,10 +299,15 @@ def pay_list(session: Session, study: Study) -> Iterable[Sequence[str]]:
             continue
         person = (row.participant, row.source, row.platform_id or "", row.answered)
         answers = (row.failed_checks, "left out" if row.status == "excluded" else "count")
-        decided: tuple[str, ...] = ("to decide",)
+        decided = ("to decide", *[""] * 5)
         if known is not None:
-            amounts = (f"{Decimal(cents) / 100:.2f}" for cents in (known.cents, known.bonus))
-            decided = (known.pay, known.state, *amounts, known.currency, known.reason)
+            cents, currency = known.cents, known.currency
+            if not cents and hourly and known.pay == "approve" and row.source not in PLATFORMS:
+                minutes = duration_of(session, study.id, config, row.questions).minutes
+                cents, currency = round(100 * hourly["per_hour"] * minutes / 60), hourly["currency"]
+            amounts = [f"{Decimal(each) / 100:.2f}" for each in (cents, known.bonus)]
+            amounts[0] = amounts[0] if cents or known.pay != "approve" else ""
+            decided = (known.pay, known.state, *amounts, currency, known.reason)
         yield [spreadsheet_text(str(value)) for value in (*person, *answers, *decided)]
 
 

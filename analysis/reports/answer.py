@@ -485,14 +485,15 @@ def _doubt_rows(answer: Answer) -> Iterator[document.DoubtRow]:
     style: document.Style = "plain" if base else "signed"
     if jackknife is not None:
         low, high = jackknife.low + base, jackknife.high + base
-        unchanged = jackknife.low > 0 or first.verdict != "better"
+        keeps_sign = jackknife.low > 0 or jackknife.high < 0
+        is_reversed = first.verdict == "better" and not jackknife.low > 0
         text = f"{document.number_text(low, style)} to {document.number_text(high, style)}"
         yield document.DoubtRow(
             f"without any one person (lowest without {jackknife.low_without})",
             text,
             "",
-            "same sign" if unchanged else "reversed for some",
-            "range" if unchanged else "changes",
+            "reversed for some" if is_reversed else "same sign" if keeps_sign else "sign varies",
+            "changes" if is_reversed else "range",
             document.Interval(low, (low + high) / 2, high),
         )
     for each in answer.worst_cases:

@@ -25,10 +25,11 @@ from hsfiq.analysis.answer import (
 )
 from hsfiq.analysis.data.metrics import GivenScores
 from hsfiq.analysis.data.release import Plan, Release
+from hsfiq.analysis.reports.answer import _doubt_rows
 from hsfiq.analysis.reports.report import analysis_text
 from hsfiq.analysis.resampling.bootstrap import Bootstrap
 from hsfiq.analysis.resampling.permutation import holm
-from hsfiq.analysis.sensitivity import MIN_SECONDS, PRACTICE, rules
+from hsfiq.analysis.sensitivity import MIN_SECONDS, PRACTICE, JackknifeRange, rules
 from hsfiq.analysis.statistics.comparison import compare_all, compare_by
 from hsfiq.analysis.systems.strengths import strengths_and_side
 from hsfiq.analysis.systems.systems import compared_systems, names_of
@@ -247,6 +248,35 @@ def test_what_cannot_be_tried_is_last_and_has_its_reason(
     assert any(tried)
     changes = [each.changes for each in doubts if each.verdict is not None]
     assert changes == sorted(changes, reverse=True)
+
+
+def test_a_rule_that_leaves_no_answer_says_so(drawn: tuple[Release, pd.Series]) -> None:
+    release = drawn[0]
+    fast = release.preferences.assign(active_seconds=MIN_SECONDS / 2)
+    doubts = answer_of(replace(release, preferences=fast)).doubts
+    assert [each.reason for each in doubts if "seconds" in each.about] == ["no answer is left"]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "low", "high", "text"),
+    [
+        ("better", 0.01, 0.06, "same sign"),
+        ("better", -0.01, 0.06, "reversed for some"),
+        ("undecided", 0.01, 0.06, "same sign"),
+        ("undecided", -0.02, 0.06, "sign varies"),
+        ("undecided", -0.06, -0.02, "same sign"),
+    ],
+)
+def test_the_sign_without_any_one_person(
+    on_systems: Answer, verdict: Any, low: float, high: float, text: str
+) -> None:
+    found = replace(
+        on_systems,
+        verdict=replace(on_systems.verdict, verdict=verdict),
+        without_each=JackknifeRange(low, high, "p1", "p2"),
+    )
+    (row,) = [each for each in _doubt_rows(found) if "any one person" in each.about]
+    assert row.word == text
 
 
 # One person left out, and missing answers: slow twins.

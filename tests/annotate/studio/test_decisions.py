@@ -20,7 +20,7 @@ from fastapi.testclient import TestClient
 from playwright.sync_api import BrowserContext, expect
 from sqlalchemy import Select, select
 
-from hsfiq.actors import Actor, Role
+from hsfiq.actors import OWNER, Actor, Role
 from hsfiq.annotate.studio import decisions
 from hsfiq.annotate.studio.decisions import moves_without
 from hsfiq.answer_rules import Times, contradicts
@@ -34,8 +34,10 @@ from hsfiq.collect.studies import list_studies
 from hsfiq.db.engine import Database
 from hsfiq.db.studio_tables import Job
 from hsfiq.db.tables import Message, Participant, Payment, StatusChange, Study
+from hsfiq.drafts import create_draft, new_content
 from hsfiq.jobs import Worker
-from hsfiq.study.config import Checks
+from hsfiq.study.capacity import duration_of
+from hsfiq.study.config import Checks, config_of
 from hsfiq.study.filters import read_limits
 from tests.annotate.axe import faults
 from tests.annotate.conftest import running
@@ -452,17 +454,34 @@ def test_everybody_who_passed_is_paid_together(
     assert ("owner", "participant.decide", "3 participants: approve") in audited(study)
 
 
+def pay_csv(owner: TestClient) -> str:
+    reply = owner.get("/owner/study/1/pay.csv")
+    assert reply.status_code == 200, reply.text
+    return reply.text
+
+
 def test_the_pay_list_has_everybody_and_the_decision(study: Database, owner: TestClient) -> None:
     done(owner, "decide", **decision("bonus", "out", bonus="0.5"))
     done(owner, "decide", **decision("reject", person="p2", reason="=1+1 " * 30))
-    reply = owner.get("/owner/study/1/pay.csv")
-    assert reply.status_code == 200, reply.text
-    rows = {row["participant"]: row for row in csv.DictReader(StringIO(reply.text))}
+    rows = {row["participant"]: row for row in csv.DictReader(StringIO(pay_csv(owner)))}
     assert list(rows) == ["p1", "p2", "p3", "p4", "p5"]
     assert [(row["pay"], row["bonus"], row["answers"]) for row in rows.values()] == [
         ("approve", "0.50", "left out"), ("reject", "0.00", "count"),
-        *([("to decide", None, "count")] * 3),
+        *([("to decide", "", "count")] * 3),
     ]  # fmt: skip
+    assert [row["amount"] for row in rows.values()] == ["", "0.00", "", "", ""]  # not known
+    with study.writing() as session:
+        draft = create_draft(session, OWNER, new_content("other", "Other"))
+        draft.study_id, draft.content = (
+            1,
+            draft.content | {"pay": {"per_hour": 12.0, "currency": "EUR"}},
+        )
+        for person in session.scalars(select(Participant)):
+            person.source = "invitation"
+        minutes = duration_of(session, 1, config_of(session.get_one(Study, 1)), 6).minutes
+    rows = {row["participant"]: row for row in csv.DictReader(StringIO(pay_csv(owner)))}
+    assert {row[None] for row in rows.values() if None in row} == set()
+    assert (rows["p1"]["amount"], rows["p1"]["currency"]) == (f"{minutes / 5:.2f}", "EUR")
     assert not rows["p2"]["reason"].startswith("=")
     assert ("owner", "participant.payout", "all") in audited(study)
 
