@@ -14,7 +14,9 @@ from hsfiq.actors import Action, Role
 from hsfiq.cli import common
 from hsfiq.errors import UnreadableInput
 
-app = typer.Typer(help="Who may log in to the studio, and with which role.", no_args_is_help=True)
+app = common.Commands(
+    help="Who may log in to the studio, and with which role.", no_args_is_help=True
+)
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The account.")]
 RoleOption = Annotated[
@@ -24,32 +26,28 @@ DaysOption = Annotated[int, typer.Option(help="How long the link is valid.", min
 
 
 @app.command("list", epilog="Example: hsfiq account list --json")
-def list_accounts(
-    ctx: typer.Context, database: common.DatabaseOption = None, as_json: common.JsonOption = False
-) -> None:
+def list_accounts(call: common.JsonCall) -> None:
     """List the accounts with their roles and states."""
     from hsfiq.access import accounts, state_of
 
     now = datetime.now(UTC)
-    with common.open_chosen(ctx, database, create=False).reading() as session:
+    with call.reading() as session:
         facts = [
             {"name": each.name, "role": each.role, "state": state_of(each, now)}
             for each in accounts(session)
         ]
     text = common.table_text(("name", "role", "state"), [tuple(each.values()) for each in facts])
     empty = "no account yet: set the owner's password, hsfiq account password"
-    common.print_result({"accounts": facts}, text or empty, as_json=as_json)
+    call.print({"accounts": facts}, text or empty)
 
 
 @app.command(epilog="Example: hsfiq account invite kim --role analyst")
 def invite(
-    ctx: typer.Context,
+    call: common.JsonCall,
     name: NameArgument,
     role: RoleOption,
     days: DaysOption = 7,
     url: common.UrlOption = None,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
 ) -> None:
     """Add an account, and print a link to set its password.
 
@@ -59,20 +57,15 @@ def invite(
     from hsfiq.access import invite as invite_account
 
     root, expires_at = common.root_of_links(url), link_expiry(datetime.now(UTC), days)
-    with common.open_chosen(ctx, database, create=False).writing() as session:
+    with call.writing() as session:
         token = invite_account(session, name, role, expires_at)
         common.record_command(session, Action.ACCOUNT_INVITE, about=about_account(name, role))
-    print_link(name, root, token, expires_at, as_json=as_json)
+    print_link(name, root, token, expires_at, as_json=call.as_json)
 
 
 @app.command(epilog="Example: hsfiq account reset kim")
 def reset(
-    ctx: typer.Context,
-    name: NameArgument,
-    days: DaysOption = 7,
-    url: common.UrlOption = None,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
+    call: common.JsonCall, name: NameArgument, days: DaysOption = 7, url: common.UrlOption = None
 ) -> None:
     """Reset an account's password, and print a link to set a new one.
 
@@ -82,19 +75,19 @@ def reset(
     from hsfiq.access import reset as reset_account
 
     root, expires_at = common.root_of_links(url), link_expiry(datetime.now(UTC), days)
-    with common.open_chosen(ctx, database, create=False).writing() as session:
+    with call.writing() as session:
         token = reset_account(session, name, expires_at)
         common.record_command(session, Action.ACCOUNT_RESET, about=about_account(name))
-    print_link(name, root, token, expires_at, as_json=as_json)
+    print_link(name, root, token, expires_at, as_json=call.as_json)
 
 
 @app.command(epilog="Example: hsfiq account disable kim")
-def disable(ctx: typer.Context, name: NameArgument, database: common.DatabaseOption = None) -> None:
+def disable(call: common.Call, name: NameArgument) -> None:
     """Disable an account, and log it out everywhere. `reset` enables it again."""
     from hsfiq.access import about_account
     from hsfiq.access import disable as disable_account
 
-    with common.open_chosen(ctx, database, create=False).writing() as session:
+    with call.writing() as session:
         disable_account(session, name)
         common.record_command(session, Action.ACCOUNT_DISABLE, about=about_account(name))
     common.print_text(f"account {name} is disabled and logged out everywhere")
@@ -102,15 +95,14 @@ def disable(ctx: typer.Context, name: NameArgument, database: common.DatabaseOpt
 
 @app.command(epilog="Example: hsfiq account role kim helper")
 def role(
-    ctx: typer.Context,
+    call: common.Call,
     name: NameArgument,
     new_role: Annotated[Role, typer.Argument(metavar="ROLE", help="owner, analyst or helper.")],
-    database: common.DatabaseOption = None,
 ) -> None:
     """Change an account's role; the change also applies to current logins."""
     from hsfiq.access import about_account, change_role
 
-    with common.open_chosen(ctx, database, create=False).writing() as session:
+    with call.writing() as session:
         change_role(session, name, new_role)
         common.record_command(session, Action.ACCOUNT_ROLE, about=about_account(name, new_role))
     common.print_text(f"account {name} has the role {new_role}")
@@ -126,14 +118,13 @@ def print_link(name: str, root: str, token: str, expires_at: datetime, *, as_jso
 
 @app.command(epilog="Example: hsfiq account password")
 def password(
-    ctx: typer.Context,
+    call: common.Call,
     from_file: Annotated[
         Path | None,
         typer.Option(
             "--from-file", metavar="FILE", help="Read the password from the first line of a file."
         ),
     ] = None,
-    database: common.DatabaseOption = None,
 ) -> None:
     """Set the owner's password, and log the owner out everywhere.
 
@@ -143,7 +134,7 @@ def password(
     from hsfiq.readers.files import read_text
 
     # Opened before the prompt, so that a missing database is reported first.
-    opened = common.open_chosen(ctx, database, create=False)
+    opened = call.open()
     if from_file is not None:
         lines = read_text(from_file).splitlines()
         chosen = lines[0] if lines else ""
@@ -168,16 +159,14 @@ def password(
 
 # `hsfiq secret`: the file of the key that signs cookies.
 
-secret_app = typer.Typer(
+secret_app = common.Commands(
     help="The file of the key that signs cookies and pages.", no_args_is_help=True
 )
 
 
 @secret_app.command(epilog="Example: hsfiq secret create /etc/hsfiq/secret")
 def create(
-    ctx: typer.Context,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The new file.")],
-    database: common.DatabaseOption = None,
+    call: common.Call, file: Annotated[Path, typer.Argument(metavar="FILE", help="The new file.")]
 ) -> None:
     """Move the signing key from the database to a new file.
 
@@ -186,13 +175,13 @@ def create(
     from hsfiq.access import VARIABLE, create_file
     from hsfiq.actors import command_line
 
-    create_file(common.open_chosen(ctx, database, create=False), file, command_line())
+    create_file(call.open(), file, command_line())
     common.print_text(f"{file}: holds the signing key; restart the server with {VARIABLE}={file}")
 
 
 @secret_app.command(epilog="Example: hsfiq secret rotate --forget")
 def rotate(
-    ctx: typer.Context,
+    call: common.Call,
     file: Annotated[
         Path | None,
         typer.Argument(metavar="FILE", help="Else $HSFIQ_SECRET_FILE.", show_default=False),
@@ -204,7 +193,6 @@ def rotate(
             help="Invalidate the previous key at once: everybody must open their link again.",
         ),
     ] = False,
-    database: common.DatabaseOption = None,
 ) -> None:
     """Write a new signing key to the file.
 
@@ -217,7 +205,7 @@ def rotate(
     chosen = file or (Path(named) if named else None)
     if chosen is None:
         raise UnreadableInput("FILE", f"none is named, and {VARIABLE} is not set")
-    opened = common.open_chosen(ctx, database, create=False)
+    opened = call.open()
     with opened.writing() as session:
         about = "the previous key is no longer valid" if forget else ""
         common.record_command(session, Action.SECRET_ROTATE, about=about)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict, cast
 
 import typer
 
+from hsfiq.cli import common
 from hsfiq.cli.common import (
     MOST_RESAMPLES,
     JsonOption,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from hsfiq.analysis.sensitivity import Statistic
     from hsfiq.study.capacity import StudySize
 
-app = typer.Typer()
+app = common.Commands()
 
 
 class Sampling(TypedDict):

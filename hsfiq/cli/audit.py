@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hsfiq.actors import Action
-from hsfiq.cli.common import (
-    DatabaseOption,
-    JsonOption,
-    open_chosen,
-    print_result,
-    record_afterwards,
-)
+from hsfiq.cli import common
 from hsfiq.errors import UnreadableInput
 from hsfiq.text import count_text
 
@@ -24,7 +18,7 @@ if TYPE_CHECKING:
     from hsfiq.db.engine import Database
     from hsfiq.db.tables import AuditEntry
 
-app = typer.Typer(help="Show who changed or exported study data.", no_args_is_help=True)
+app = common.Commands(help="Show who changed or exported study data.", no_args_is_help=True)
 
 StudyName = Annotated[
     str | None, typer.Option("--study", metavar="NAME", help="Only entries about this study.")
@@ -41,19 +35,17 @@ ActorOption = Annotated[
 
 @app.command("list", epilog="Example: hsfiq audit list --study autumn --since 2026-03-01")
 def list_(
-    ctx: typer.Context,
+    call: common.JsonCall,
     study: StudyName = None,
     since: SinceOption = None,
     actor: ActorOption = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """List the entries, oldest first."""
     from hsfiq.audit import facts
 
-    _, selected = selected_entries(ctx, database, study, since, actor)
+    _, selected = selected_entries(call, study, since, actor)
     rows = [facts(entry) for entry in selected]
-    print_result({"entries": rows}, "\n".join(map(as_text, rows)) or "no entry", as_json=as_json)
+    call.print({"entries": rows}, "\n".join(map(as_text, rows)) or "no entry")
 
 
 def as_text(row: dict[str, Any]) -> str:
@@ -66,15 +58,13 @@ def as_text(row: dict[str, Any]) -> str:
 
 @app.command(epilog="Example: hsfiq audit export log.csv --study autumn")
 def export(
-    ctx: typer.Context,
+    call: common.JsonCall,
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="The new file, FILE.csv or FILE.jsonl.")
     ],
     study: StudyName = None,
     since: SinceOption = None,
     actor: ActorOption = None,
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Write the entries to a new CSV or JSON-lines file.
 
@@ -88,22 +78,20 @@ def export(
         raise UnreadableInput(
             str(file), "has neither the extension .csv nor .jsonl", "name FILE.csv"
         )
-    opened, rows = selected_entries(ctx, database, study, since, actor)
+    opened, rows = selected_entries(call, study, since, actor)
     with explained_write_errors(file), new_private_file(file) as draft:
         draft.write_bytes(write(rows))
     about = count_text(len(rows), "entry", "entries")
-    record_afterwards(opened, Action.AUDIT_EXPORT, study=study, about=about)
-    print_result({"file": str(file), "entries": len(rows)}, f"{file}: {about}", as_json=as_json)
+    common.record_afterwards(opened, Action.AUDIT_EXPORT, study=study, about=about)
+    call.print({"file": str(file), "entries": len(rows)}, f"{file}: {about}")
 
 
 @app.command(epilog="Example: hsfiq audit prune --before 2025-01-01")
 def prune(
-    ctx: typer.Context,
+    call: common.JsonCall,
     before: Annotated[
         str, typer.Option(metavar="DATE", help="A date or time (UTC) that has passed.")
     ],
-    database: DatabaseOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Delete the entries before a date.
 
@@ -116,25 +104,21 @@ def prune(
     time = read_time("--before", before)
     if time > datetime.now(UTC):
         raise UnreadableInput("--before", f"{before} is in the future", "name an earlier date")
-    with open_chosen(ctx, database, create=False).writing() as session:
+    with call.writing() as session:
         number = prune_entries(session, command_line(), time)
     deleted = count_text(number, "entry", "entries")
     result = {"deleted": number, "before": time.isoformat()}
-    print_result(result, f"{deleted} before {time:%Y-%m-%d %H:%M} UTC deleted", as_json=as_json)
+    call.print(result, f"{deleted} before {time:%Y-%m-%d %H:%M} UTC deleted")
 
 
 def selected_entries(
-    ctx: typer.Context,
-    database: str | None,
-    study: str | None,
-    since: str | None,
-    actor: str | None,
+    call: common.Call, study: str | None, since: str | None, actor: str | None
 ) -> tuple[Database, Sequence[AuditEntry]]:
     """The open database, and the entries that the options select, oldest first."""
     from hsfiq.audit import Selection, entries
 
     selection = Selection(study, read_time("--since", since) if since else None, actor)
-    opened = open_chosen(ctx, database, create=False)
+    opened = call.open()
     with opened.reading() as session:
         return opened, entries(session, selection)
 

@@ -8,8 +8,8 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import MISSING, fields, is_dataclass
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from decimal import Decimal
 from functools import wraps
 from inspect import Parameter
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+Command = TypeVar("Command", bound=Callable[..., None])
 
 RELEASES = "releases"
 MARKER = "hsfiq.toml"
@@ -82,28 +83,6 @@ StudyArgument = Annotated[
 PARTICIPANT_HELP = "The pseudonym, such as p7, or the platform id."
 
 
-def database_url(ctx: typer.Context, chosen: str | None) -> str:
-    """Return the database's URL: the option, `hsfiq`'s, the project's, the variable's, the default.
-
-    `UnreadableInput` if the variable names another database than the project's.
-    """
-    from hsfiq.db.engine import DEFAULT_URL
-
-    inherited = ctx.find_root().params.get("database")
-    if "" in (chosen, inherited):
-        raise UnreadableInput("--database", "is empty", f"name one, such as {DEFAULT_URL}")
-    if chosen or inherited:
-        return str(chosen or inherited)
-    project, variable = current_project(), os.environ.get(DATABASE_VARIABLE)
-    if project is not None and variable and variable != project.database_url:
-        raise UnreadableInput(
-            DATABASE_VARIABLE,
-            f"names another database than the project {project.folder}",
-            "unset it, leave the project's folder, or name one with --database",
-        )
-    return project.database_url if project else variable or DEFAULT_URL
-
-
 def project_around(folder: Path) -> Path | None:
     """The project folder that a folder is, or is in."""
     return next((each for each in (folder, *folder.parents) if (each / MARKER).is_file()), None)
@@ -123,27 +102,6 @@ def releases_folder() -> Path:
     """Where `hsfiq export` writes: in a project in its folder, else here."""
     folder = project_around(Path.cwd())
     return Path(os.path.relpath((folder or Path.cwd()) / RELEASES))
-
-
-def open_chosen(
-    ctx: typer.Context,
-    chosen: str | None,
-    *,
-    create: bool = True,
-    connections: int | None = None,
-) -> Database:
-    """Open the database that the options name; it is closed when the command ends.
-
-    Digests of addresses that are no longer needed are deleted, as no server may run any more.
-    """
-    from hsfiq.collect.places import forget_old_enrolments
-    from hsfiq.db.engine import open_database
-
-    url = database_url(ctx, chosen)
-    opened = open_database(url, create=create, connections=connections)
-    ctx.call_on_close(opened.close)
-    forget_old_enrolments(opened)
-    return opened
 
 
 def chosen_study(session: Session, name: str | None) -> Study:
@@ -180,28 +138,8 @@ def one_name(name: str | None, study: str | None) -> str | None:
     return study if name is None else name
 
 
-def perform_action(
-    ctx: typer.Context, database: str | None, study: str | None, action: str
-) -> OwnerAction:
-    """Perform an action of `hsfiq.collect.owner` on the chosen study."""
-    from hsfiq.actors import command_line
-    from hsfiq.collect.owner import perform, prepare
-
-    opened = open_chosen(ctx, database, create=False)
-    with opened.reading() as session:
-        prepared = prepare(chosen_study(session, study), action)
-    with opened.writing() as session:
-        perform(session, prepared, command_line())
-    return prepared
-
-
 def perform_participant_action(
-    ctx: typer.Context,
-    database: str | None,
-    study: str | None,
-    action: str,
-    participant: str,
-    reason: str = "",
+    opened: Database, study: str | None, action: str, participant: str, reason: str = ""
 ) -> tuple[OwnerAction, Participant]:
     """Perform an action on a participant; return it with the participant as they were before.
 
@@ -211,7 +149,6 @@ def perform_participant_action(
     from hsfiq.collect.owner import perform, prepare
     from hsfiq.collect.participants import by_name_or_platform_id
 
-    opened = open_chosen(ctx, database, create=False)
     with opened.reading() as session:
         person = by_name_or_platform_id(session, chosen_study(session, study), participant)
         prepared = prepare(person.study, action, person, reason)
@@ -429,13 +366,102 @@ def amount(option: str, given: str) -> Decimal:
     return Decimal(given)
 
 
+# The options of most commands.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """A call of a command that uses the database."""
+
+    ctx: typer.Context
+    database: DatabaseOption = None
+
+    @property
+    def url(self) -> str:
+        """The URL of the option, of `hsfiq`, of the project, of the variable, or the default.
+
+        `UnreadableInput` if the variable names another database than the project's.
+        """
+        from hsfiq.db.engine import DEFAULT_URL
+
+        inherited = self.ctx.find_root().params.get("database")
+        if "" in (self.database, inherited):
+            raise UnreadableInput("--database", "is empty", f"name one, such as {DEFAULT_URL}")
+        if self.database or inherited:
+            return str(self.database or inherited)
+        project, variable = current_project(), os.environ.get(DATABASE_VARIABLE)
+        if project is not None and variable and variable != project.database_url:
+            raise UnreadableInput(
+                DATABASE_VARIABLE,
+                f"names another database than the project {project.folder}",
+                "unset it, leave the project's folder, or name one with --database",
+            )
+        return project.database_url if project else variable or DEFAULT_URL
+
+    def open(self, *, create: bool = False, connections: int | None = None) -> Database:
+        """Open the database; it is closed when the command ends.
+
+        Digests of addresses that are no longer needed are deleted, as no server may run any more.
+        """
+        from hsfiq.collect.places import forget_old_enrolments
+        from hsfiq.db.engine import open_database
+
+        opened = open_database(self.url, create=create, connections=connections)
+        self.ctx.call_on_close(opened.close)
+        forget_old_enrolments(opened)
+        return opened
+
+    def reading(self) -> AbstractContextManager[Session]:
+        return self.open().reading()
+
+    def writing(self) -> AbstractContextManager[Session]:
+        return self.open().writing()
+
+
+@dataclass(frozen=True, kw_only=True)
+class JsonCall(Call):
+    """A call whose result can be printed as JSON."""
+
+    database: DatabaseOption = None
+    as_json: JsonOption = False
+
+    def print(self, result: dict[str, Any], text: str) -> None:
+        print_result(result, text, as_json=self.as_json)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyCall(JsonCall):
+    """A call about one study."""
+
+    study: StudyOption = None
+
+    def chosen(self, session: Session) -> Study:
+        return chosen_study(session, self.study)
+
+
+CALLS = (Call, JsonCall, StudyCall)
+
 # Options that several commands share, as the fields of a dataclass.
+
+
+class Commands(typer.Typer):
+    """Commands that may have dataclasses as parameters."""
+
+    def command(self, *names: Any, **settings: Any) -> Callable[[Command], Command]:
+        add = super().command(*names, **settings)
+
+        def added(command: Command) -> Command:
+            add(with_option_groups(command))
+            return command
+
+        return added
 
 
 def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
     """Replace each parameter of a command that is a dataclass by one option for each field.
 
-    typer reads the signature of the returned function; the command receives the dataclass.
+    The options of a `Call` are the last ones. typer reads the signature of the returned function;
+    the command receives the dataclass.
     """
     signature = inspect.signature(command, eval_str=True)
     groups: dict[str, type[Any]] = {
@@ -451,7 +477,8 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
         command(**values)
 
     expanded: list[Parameter] = []
-    for parameter in signature.parameters.values():
+    parameters = signature.parameters.values()
+    for parameter in sorted(parameters, key=lambda each: groups.get(each.name) in CALLS):
         if parameter.name in groups:
             expanded += options_of(parameter.annotation)
         else:

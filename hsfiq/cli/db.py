@@ -17,21 +17,19 @@ if TYPE_CHECKING:
 
     from hsfiq.backup import Contents
 
-app = typer.Typer(
+app = common.Commands(
     help="Back up, restore and copy the database; show, check and upgrade its schema.",
     no_args_is_help=True,
 )
 
 
 @app.command(epilog="Example: hsfiq db upgrade --database postgresql://localhost/hsfiq")
-def upgrade(
-    ctx: typer.Context, database: common.DatabaseOption = None, as_json: common.JsonOption = False
-) -> None:
+def upgrade(call: common.JsonCall) -> None:
     """Create the database, or upgrade it to the newest schema."""
     from hsfiq.db import schema
     from hsfiq.db.failures import reachable, shown_url
 
-    url, engine = connected(ctx, database)
+    url, engine = connected(call)
     with reachable(url):
         before = schema.current_revision(engine)
         schema.upgrade(engine)
@@ -41,30 +39,26 @@ def upgrade(
         change = f"{before or 'empty'} -> {after}"
         common.record_in(url, Action.DB_UPGRADE, change)
     result = {"before": before, "revision": after}
-    common.print_result(result, f"{shown_url(url)}: {change}", as_json=as_json)
+    call.print(result, f"{shown_url(url)}: {change}")
 
 
 @app.command(epilog="Example: hsfiq db current")
-def current(
-    ctx: typer.Context, database: common.DatabaseOption = None, as_json: common.JsonOption = False
-) -> None:
+def current(call: common.JsonCall) -> None:
     """Print the schema revision of the database."""
     from hsfiq.db import schema
     from hsfiq.db.failures import reachable, shown_url
 
-    url, engine = existing(ctx, database)
+    url, engine = existing(call)
     with reachable(url):
         revision = schema.current_revision(engine)
     newest = schema.head_revision()
     note = "the newest" if revision == newest else f"the newest is {newest}: run `hsfiq db upgrade`"
     line = f"{shown_url(url)}: {revision or 'no revision'} ({note})"
-    common.print_result({"revision": revision, "newest": newest}, line, as_json=as_json)
+    call.print({"revision": revision, "newest": newest}, line)
 
 
 @app.command(epilog="Example: hsfiq db check")
-def check(
-    ctx: typer.Context, database: common.DatabaseOption = None, as_json: common.JsonOption = False
-) -> None:
+def check(call: common.JsonCall) -> None:
     """Compare the database's tables with those of this version.
 
     The exit code is 1 if the tables differ.
@@ -72,7 +66,7 @@ def check(
     from hsfiq.db import schema
     from hsfiq.db.failures import reachable, shown_url
 
-    url, engine = existing(ctx, database)
+    url, engine = existing(call)
     with reachable(url):
         revision, newest = schema.current_revision(engine), schema.head_revision()
         different = schema.differences(engine)
@@ -84,15 +78,13 @@ def check(
     if different:
         raise NothingToDo(f"{shown_url(url)}: the tables differ: {'; '.join(different)}")
     line = f"{shown_url(url)}: at {revision}, and the tables match it"
-    common.print_result({"revision": revision}, line, as_json=as_json)
+    call.print({"revision": revision}, line)
 
 
 @app.command(epilog="Example: hsfiq db backup backups/2026-03-01.backup")
 def backup(
-    ctx: typer.Context,
+    call: common.JsonCall,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The new file.")],
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
 ) -> None:
     """Write the database to a new file and verify it.
 
@@ -101,19 +93,17 @@ def backup(
     """
     from hsfiq.backup import back_up
 
-    url = common.database_url(ctx, database)
+    url = call.url
     done = back_up(url, file)
     common.record_in(url, Action.DB_BACKUP)
     line = f"{file}: {described(done.contents)}; {done.size:,} bytes, sha256 {done.sha256}"
-    common.print_result(done.facts(), line, as_json=as_json)
+    call.print(done.facts(), line)
 
 
 @app.command(epilog="Example: hsfiq db restore old.backup --database sqlite:///restored.db")
 def restore(
-    ctx: typer.Context,
+    call: common.JsonCall,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of `hsfiq db backup`.")],
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
 ) -> None:
     """Restore a backup into an empty database.
 
@@ -123,12 +113,12 @@ def restore(
     from hsfiq.db.failures import shown_url
     from hsfiq.db.schema import head_revision
 
-    url = common.database_url(ctx, database)
+    url = call.url
     contents = restore_backup(file, url)
     common.record_in(url, Action.DB_RESTORE)
     note = "" if contents.revision == head_revision() else "; run `hsfiq db upgrade`"
     line = f"{shown_url(url)}: {described(contents)}{note}"
-    common.print_result({"database": shown_url(url)} | contents.facts(), line, as_json=as_json)
+    call.print({"database": shown_url(url)} | contents.facts(), line)
 
 
 @app.command(epilog="Example: hsfiq db copy sqlite:///hsfiq.db postgresql://localhost/hsfiq")
@@ -172,24 +162,24 @@ def described(contents: Contents) -> str:
     return f"{counts}: {studies or 'none'}; schema revision {contents.revision}"
 
 
-def connected(ctx: typer.Context, database: str | None) -> tuple[str, Engine]:
+def connected(call: common.Call) -> tuple[str, Engine]:
     """The database's URL and an engine for it, disposed of when the command ends."""
     from hsfiq.db.engine import connect
 
-    url = common.database_url(ctx, database)
+    url = call.url
     engine = connect(url)
-    ctx.call_on_close(engine.dispose)
+    call.ctx.call_on_close(engine.dispose)
     return url, engine
 
 
-def existing(ctx: typer.Context, database: str | None) -> tuple[str, Engine]:
+def existing(call: common.Call) -> tuple[str, Engine]:
     from hsfiq.db.engine import connect_existing
     from hsfiq.db.failures import shown_url
     from hsfiq.db.sqlite import is_fresh_sqlite
 
-    url = common.database_url(ctx, database)
+    url = call.url
     engine = connect_existing(url)
-    ctx.call_on_close(engine.dispose)
+    call.ctx.call_on_close(engine.dispose)
     if is_fresh_sqlite(engine.url):
         raise NothingToDo(f"{shown_url(url)}: the database does not exist yet")
     return url, engine

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hsfiq.cli import common
 from hsfiq.cli.common import note, print_text, progress, requires
 from hsfiq.cli.serve import HOST, PORT, PortOption
 from hsfiq.errors import UnreadableInput
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from hsfiq.model.scorer.loading import ScorerPaths
     from hsfiq.records import RankedList
 
-app = typer.Typer()
+app = common.Commands()
 
 
 # `hsfiq demo --arena`: three retrieval systems in an arena on this machine.

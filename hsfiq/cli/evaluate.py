@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hsfiq.model.evaluation.uncertainty import UncertaintyRequest
     from hsfiq.readers.judged import JudgedSet
 
-app = typer.Typer(help="Evaluate ranked lists on a benchmark.", no_args_is_help=True)
+app = common.Commands(help="Evaluate ranked lists on a benchmark.", no_args_is_help=True)
 
 
 # The options that the commands of `hsfiq evaluate` share.
@@ -225,7 +225,6 @@ SubmissionOption = Annotated[
 
 
 @app.command(epilog="Example: hsfiq evaluate fashioniq --data fashion-iq --run sprc.json")
-@common.with_option_groups
 def fashioniq(
     data: Annotated[Path, typer.Option(metavar="DIR", help="Holds captions/ and image_splits/.")],
     run: RunOption = None,
@@ -257,7 +256,6 @@ def fashioniq(
 
 
 @app.command(epilog="Example: hsfiq evaluate cirr --data cirr_dataset --run recall.json")
-@common.with_option_groups
 def cirr(
     data: Annotated[
         Path, typer.Option(metavar="DIR", help="Holds captions/ and image_splits/, or cirr/.")
@@ -283,7 +281,6 @@ def cirr(
 
 
 @app.command(epilog="Example: hsfiq evaluate circo --data CIRCO --run submission_val.json")
-@common.with_option_groups
 def circo(
     data: Annotated[
         Path, typer.Option(metavar="DIR", help="Holds val.json, or annotations/ with it.")
@@ -319,7 +316,6 @@ def circo(
 
 
 @app.command(epilog="Example: hsfiq evaluate drawn --checkpoint runs/drawn --split test")
-@common.with_option_groups
 def drawn(
     run: RunOption = None,
     scorer: Annotated[
@@ -484,7 +480,6 @@ class JudgedOptions:
 @app.command(
     epilog="Example: hsfiq evaluate judged --queries queries.csv --qrels qrels.txt --run a.trec"
 )
-@common.with_option_groups
 def judged(
     queries: Annotated[
         Path,
@@ -515,7 +510,6 @@ def judged(
 
 
 @app.command(epilog="Example: hsfiq evaluate icir --data icir --run basic.jsonl")
-@common.with_option_groups
 def icir(
     data: Annotated[
         Path,
@@ -561,7 +555,6 @@ class FisdOptions(ScorerOptions):
 
 
 @app.command(epilog="Example: hsfiq evaluate fisd --data fisd-drawn --checkpoint runs/sprc")
-@common.with_option_groups
 def fisd(
     data: Annotated[
         Path, typer.Option(metavar="DIR", help="Holds a file for each aspect, and images/.")

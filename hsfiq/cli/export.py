@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hsfiq.releases.export import Outcome
     from hsfiq.releases.splits import Split
 
-app = typer.Typer()
+app = common.Commands()
 
 
 class SplitBy(StrEnum):
@@ -51,8 +51,7 @@ class LeftOutName(StrEnum):
 
 @app.command(epilog="Example: hsfiq export --filter-invalid")
 def export(
-    ctx: typer.Context,
-    study: common.StudyOption = None,
+    call: common.StudyCall,
     release: Annotated[
         str | None,
         typer.Option(
@@ -153,8 +152,6 @@ def export(
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing release.")] = False,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
 ) -> None:
     """Write a study's answers as releases (HS and HP of pairs), each with its funnel."""
     from hsfiq.actors import command_line
@@ -175,17 +172,17 @@ def export(
         without=tuple(each.value for each in without or ()),
         publication=None if about is None else read_publication(about),
     )
-    opened = common.open_chosen(ctx, database, create=False)
+    opened = call.open()
     recorder = Recorder(opened, command_line())
     with opened.reading() as session:
-        row, kinds = common.chosen_study(session, study), [release] if release else None
+        row, kinds = call.chosen(session), [release] if release else None
         if is_explained:
             sources = sources_of(session, row, kinds, chosen, options, extras)
-            print_explained(sources, as_json=as_json)
+            print_explained(sources, as_json=call.as_json)
             return
         if report is not None:
             source = sources_of(session, row, kinds, chosen)[-1]
-            common.print_result(*report_answers(source, report, force=force), as_json=as_json)
+            call.print(*report_answers(source, report, force=force))
             common.record_afterwards(opened, Action.DATA_EXPORT, study=row.name, about="report")
             return
         outcomes = export_releases(
@@ -205,7 +202,7 @@ def export(
     lines = "".join(f"\n\nnote: {note}" for note in notes)
     text = "\n\n".join(describe(outcome) for outcome in outcomes) + lines
     result = {"releases": [as_result(outcome) for outcome in outcomes], "notes": notes}
-    common.print_result(result, text, as_json=as_json)
+    call.print(result, text)
 
 
 def print_explained(sources: Sequence[Source], *, as_json: bool) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from hsfiq.images.store import Original
     from hsfiq.study.images import StudyImages
 
-app = typer.Typer(
+app = common.Commands(
     help="Check the images of a dataset or a study; make thumbnails in advance.",
     no_args_is_help=True,
 )
@@ -44,7 +44,7 @@ def group() -> None:
 
 @app.command(epilog="Example: hsfiq images check autumn")
 def check(
-    ctx: typer.Context,
+    call: common.JsonCall,
     about: Annotated[
         str | None,
         typer.Argument(
@@ -77,8 +77,6 @@ def check(
             help="For a study: accept changed and new files, and record their digests.",
         ),
     ] = False,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
 ) -> None:
     """Find missing, broken and changed images.
 
@@ -86,28 +84,28 @@ def check(
     checked, and images with several files are listed: readers use the last file. For a study, the
     references and candidates are checked and compared with the digests recorded at its creation.
     """
-    is_folder = about is not None and not is_study(ctx, database, about)
+    is_folder = about is not None and not is_study(call, about)
     if is_folder and study is not None:
         raise UnreadableInput("DIR", "name either a dataset's folder or --study", "not both")
     if is_folder:
         if accept:
             raise UnreadableInput("--accept", "is for studies", "leave it out")
-        check_dataset(Path(about or ""), images, category or [], split or [], as_json=as_json)
+        check_dataset(Path(about or ""), images, category or [], split or [], as_json=call.as_json)
     elif images or category or split:
         what = "--images, --category and --split are for a dataset's folder"
         raise UnreadableInput("DIR", what, "name one, or leave them out")
     else:
-        check_study(ctx, common.one_name(about, study), database, accept=accept, as_json=as_json)
+        check_study(call, common.one_name(about, study), accept=accept)
 
 
-def is_study(ctx: typer.Context, database: str | None, name: str) -> bool:
+def is_study(call: common.Call, name: str) -> bool:
     """Whether a name is that of a study and not of a folder."""
     from hsfiq.collect.studies import find_study
 
     if Path(name).is_dir():
         return False
     try:
-        with common.open_chosen(ctx, database, create=False).reading() as session:
+        with call.reading() as session:
             return find_study(session, name) is not None
     except NothingToDo:
         return False
@@ -115,12 +113,10 @@ def is_study(ctx: typer.Context, database: str | None, name: str) -> bool:
 
 @app.command(epilog="Example: hsfiq images warm --study autumn")
 def warm(
-    ctx: typer.Context,
+    call: common.JsonCall,
     study: Annotated[
         str | None, typer.Option("--study", metavar="NAME", help="Only this study's images.")
     ] = None,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
 ) -> None:
     """Make the thumbnails of all studies' images in advance.
 
@@ -136,7 +132,7 @@ def warm(
         )
     from hsfiq.collect.studies import list_studies
 
-    opened = common.open_chosen(ctx, database, create=False)
+    opened = call.open()
     with opened.reading() as session:
         studies = [common.chosen_study(session, study)] if study else list_studies(session)
         listed = [image_files_of(session, each) for each in studies]
@@ -161,7 +157,7 @@ def warm(
     if warmed.faulty or missing:
         line += f"\nimages missing: {missing:,}; images that cannot be shown: {warmed.faulty:,}"
     result = {**asdict(warmed), "missing": missing, "seconds": round(seconds, 3)}
-    common.print_result({**result, "folder": str(copies.folder)}, line, as_json=as_json)
+    call.print({**result, "folder": str(copies.folder)}, line)
 
 
 def check_dataset(
@@ -180,13 +176,11 @@ def check_dataset(
     raise typer.Exit(0 if result.passed else 1)
 
 
-def check_study(
-    ctx: typer.Context, study: str | None, database: str | None, *, accept: bool, as_json: bool
-) -> None:
+def check_study(call: common.JsonCall, study: str | None, *, accept: bool) -> None:
     from hsfiq.images.check import decoder
     from hsfiq.study.images import accept_changed, check_shown, record_new, shown_images
 
-    opened = common.open_chosen(ctx, database, create=False)
+    opened = call.open()
     with opened.reading() as session:
         shown = shown_images(session, common.chosen_study(session, study))
     with warnings.catch_warnings(action="ignore"):
@@ -213,7 +207,7 @@ def check_study(
         )
         passed = len(result.changed) == len(result.faulty)
     facts = {**result.to_json(), "accepted": accept, "damaged_copies": damaged}
-    common.print_result(facts, "\n".join(lines), as_json=as_json)
+    call.print(facts, "\n".join(lines))
     raise typer.Exit(0 if passed else 1)
 
 
@@ -330,12 +324,12 @@ def draw_fisd(
     common.print_result({"out": str(out), "triplets": triplets, "images": n}, line, as_json=as_json)
 
 
-show_app = typer.Typer()
+show_app = common.Commands()
 
 
 @show_app.command(epilog="Example: hsfiq show shirt.val.0 --data fashion-iq --run sprc.jsonl")
 def show(
-    ctx: typer.Context,
+    call: common.JsonCall,
     query: Annotated[
         str,
         typer.Argument(
@@ -378,8 +372,6 @@ def show(
         typer.Option(metavar="FILE", help="A font for letters that no installed font has."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
 ) -> None:
     """Draw a contact sheet: reference, text and target, then each system's list with its scores.
 
@@ -405,7 +397,7 @@ def show(
             common.existing_folder(data), query, [split] if split else [], runs
         )
     elif split is None:
-        with common.open_chosen(ctx, database, create=False).reading() as session:
+        with call.reading() as session:
             content = content_from_database(session, query, runs)
     else:
         raise UnreadableInput("--split", "is for a dataset's folder", "name it with --data")
@@ -414,9 +406,7 @@ def show(
     with warnings.catch_warnings(action="ignore"):  # Pillow's, about odd but complete files
         sheet = draw_sheet(content.query, content.rows, k, find, font)
     write_whole(path, sheet.png())
-    common.print_result(
-        summarize(path, content, sheet), describe(path, content, sheet), as_json=as_json
-    )
+    call.print(summarize(path, content, sheet), describe(path, content, sheet))
     for line in shortcomings(content, sheet, root):
         common.note(line)
 

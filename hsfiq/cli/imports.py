@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hsfiq.importing import Imported
     from hsfiq.records import Source
 
-app = typer.Typer(
+app = common.Commands(
     help="Import datasets, systems' runs and published answers into the database.",
     no_args_is_help=True,
 )
@@ -40,13 +40,11 @@ SplitOption = Annotated[
 
 @app.command(epilog="Example: hsfiq import hpfiq hpfiq.json")
 def hpfiq(
-    ctx: typer.Context,
+    call: common.JsonCall,
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="A file of the published HP-FashionIQ layout.")
     ],
     study: Annotated[str, typer.Option(metavar="NAME", help="The study's name.")] = "hpfiq",
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
 ) -> None:
     """Import the published HP-FashionIQ answers as a finished study."""
     from hsfiq.importing import import_published
@@ -56,25 +54,23 @@ def hpfiq(
 
     require_study_name(study)
     published = reader.read(file)
-    into = common.open_chosen(ctx, database)
+    into = call.open(create=True)
     with into.writing() as session:
         done = import_published(session, study, published, common.progress("questions"))
         common.record_command(session, Action.DATA_IMPORT, study=study)
     check_and_record(into, study, common.progress("images"))
-    report({f"study {study}": done}, ("question", "questions"), as_json=as_json)
+    report({f"study {study}": done}, ("question", "questions"), as_json=call.as_json)
 
 
 @app.command(epilog="Example: hsfiq import release releases/my-study-hp-1.0.0")
 def release(
-    ctx: typer.Context,
+    call: common.JsonCall,
     folder: Annotated[
         Path, typer.Argument(metavar="DIR", help="A release folder, made by hsfiq export.")
     ],
     study: Annotated[
         str | None, typer.Option(metavar="NAME", help="The study's name; by default its own.")
     ] = None,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
 ) -> None:
     """Import a release as a finished study.
 
@@ -89,13 +85,13 @@ def release(
     if study is not None:
         require_study_name(study)
     opened = open_valid(folder)
-    into = common.open_chosen(ctx, database)
+    into = call.open(create=True)
     with into.writing() as session:
         done = restore(session, opened, study)
         common.record_command(session, Action.DATA_IMPORT, study=done.study)
     check_and_record(into, done.study, common.progress("images"))
     counts = Imported(done.n_questions, 0) if done.is_new else Imported(0, done.n_questions)
-    report({f"study {done.study}": counts}, ("question", "questions"), as_json=as_json)
+    report({f"study {done.study}": counts}, ("question", "questions"), as_json=call.as_json)
     if has_packed_images(folder):
         common.note(
             "note: the packed images were not imported; hsfiq export --with-images packs the "
@@ -105,7 +101,7 @@ def release(
 
 @app.command(epilog="Example: hsfiq import fashioniq fashion-iq --category shirt --split val")
 def fashioniq(
-    ctx: typer.Context,
+    call: common.JsonCall,
     folder: Annotated[
         Path, typer.Argument(metavar="DIR", help="Holds captions/ and image_splits/.")
     ],
@@ -114,8 +110,6 @@ def fashioniq(
     ] = None,
     split: SplitOption = None,
     images: ImagesOption = None,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
 ) -> None:
     """Import FashionIQ's triplets and split files.
 
@@ -125,19 +119,17 @@ def fashioniq(
 
     sources = read_fashioniq(common.existing_folder(folder), category or (), split or ())
     placed = [("fashioniq", source) for source in sources]
-    import_sources(ctx, database, placed, folder, images, as_json=as_json)
+    import_sources(call, placed, folder, images)
 
 
 @app.command(epilog="Example: hsfiq import cirr cirr_dataset --split val")
 def cirr(
-    ctx: typer.Context,
+    call: common.JsonCall,
     folder: Annotated[
         Path, typer.Argument(metavar="DIR", help="Holds captions/ and image_splits/, or cirr/.")
     ],
     split: SplitOption = None,
     images: ImagesOption = None,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
 ) -> None:
     """Import CIRR's triplets and split files.
 
@@ -147,12 +139,12 @@ def cirr(
 
     sources = read_cirr(common.existing_folder(folder), split or ())
     placed = [("cirr", source) for source in sources]
-    import_sources(ctx, database, placed, folder, images, as_json=as_json)
+    import_sources(call, placed, folder, images)
 
 
 @app.command(epilog="Example: hsfiq import queries queries.csv --images photos --dataset shop")
 def queries(
-    ctx: typer.Context,
+    call: common.JsonCall,
     file: Annotated[
         Path,
         typer.Argument(
@@ -178,8 +170,6 @@ def queries(
             "are read, and rows without ids are numbered.",
         ),
     ] = None,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
 ) -> None:
     """Import your own queries of texts, images, or both."""
     from hsfiq.images.folder import OwnImages
@@ -192,7 +182,7 @@ def queries(
     rows = reader.read(file, image_id, reader.named_columns(column or []))
     has_errors = any(isinstance(row, reader.WrongRow) for row in rows)
     try:
-        opened = common.open_chosen(ctx, database, create=not has_errors)
+        opened = call.open(create=not has_errors)
     except NothingToDo:
         reader.require_sound(rows)
         raise
@@ -200,19 +190,17 @@ def queries(
         own = dataset_named(session, dataset, opened_root.root)
         done = import_queries(session, own, rows)
         common.record_command(session, Action.DATA_IMPORT, about=f"queries of dataset {dataset}")
-    report({f"dataset {dataset}": done}, ("query", "queries"), as_json=as_json)
+    report({f"dataset {dataset}": done}, ("query", "queries"), as_json=call.as_json)
 
 
 @app.command(epilog="Example: hsfiq import circo CIRCO --split val")
 def circo(
-    ctx: typer.Context,
+    call: common.JsonCall,
     folder: Annotated[
         Path, typer.Argument(metavar="DIR", help="Holds val.json or test.json, or annotations/.")
     ],
     split: SplitOption = None,
     images: ImagesOption = None,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
 ) -> None:
     """Import CIRCO's queries; images may be missing.
 
@@ -233,12 +221,12 @@ def circo(
         )
     sources = [read_circo(folder, name) for name in names]
     placed = [(CIRCO_DATASETS[source.corpus], source) for source in sources]
-    import_sources(ctx, database, placed, folder, images, as_json=as_json)
+    import_sources(call, placed, folder, images)
 
 
 @app.command(epilog="Example: hsfiq import runs sprc.json --system SPRC")
 def runs(
-    ctx: typer.Context,
+    call: common.JsonCall,
     file: Annotated[
         Path,
         typer.Argument(
@@ -254,20 +242,18 @@ def runs(
     dataset: Annotated[
         str | None, typer.Option(metavar="NAME", help="Needed if the database holds several.")
     ] = None,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
 ) -> None:
     """Import systems' ranked lists for imported queries."""
     from hsfiq.importing import existing_dataset, import_runs
     from hsfiq.readers import runs as reader
 
     lists = reader.read(file, system)
-    with common.open_chosen(ctx, database, create=False).writing() as session:
+    with call.writing() as session:
         chosen = existing_dataset(session, dataset or own_dataset(session))
         done = import_runs(session, chosen, lists)
         name = chosen.name
         common.record_command(session, Action.DATA_IMPORT, about=f"ranked lists of dataset {name}")
-    report({f"dataset {name}": done}, ("ranked list", "ranked lists"), as_json=as_json)
+    report({f"dataset {name}": done}, ("ranked list", "ranked lists"), as_json=call.as_json)
 
 
 def own_dataset(session: Session) -> str | None:
@@ -282,13 +268,7 @@ def own_dataset(session: Session) -> str | None:
 
 
 def import_sources(
-    ctx: typer.Context,
-    database: str | None,
-    sources: list[tuple[str, Source]],
-    folder: Path,
-    images: str | None,
-    *,
-    as_json: bool,
+    call: common.JsonCall, sources: list[tuple[str, Source]], folder: Path, images: str | None
 ) -> None:
     """Import each source into the dataset of its name."""
     from hsfiq.images.folder import ImageFolder, usual_folder
@@ -297,14 +277,14 @@ def import_sources(
     usual = None if images else usual_folder(folder)
     files = common.opened_images(images) if images else ImageFolder(usual) if usual else None
     root = files.root if files else None
-    with common.open_chosen(ctx, database).writing() as session:
+    with call.open(create=True).writing() as session:
         done = {
             source.corpus: import_source(session, dataset_named(session, name, root), source)
             for name, source in common.progress("captions files")(sources)
         }
         datasets = ", ".join(dict.fromkeys(name for name, _ in sources))
         common.record_command(session, Action.DATA_IMPORT, about=f"triplets of dataset {datasets}")
-    report(done, ("triplet", "triplets"), as_json=as_json)
+    report(done, ("triplet", "triplets"), as_json=call.as_json)
     names = {name for _, source in sources for name in source.all_images()}
     missing = sum(files is None or files.find(name) is None for name in names)
     if missing:

@@ -17,7 +17,9 @@ from hsfiq.text import count_text
 if TYPE_CHECKING:
     from hsfiq.collect.progress import ParticipantProgress
 
-app = typer.Typer(help="List, pause, exclude, pay and forget participants.", no_args_is_help=True)
+app = common.Commands(
+    help="List, pause, exclude, pay and forget participants.", no_args_is_help=True
+)
 
 
 # `hsfiq participant allow` and `links`: which people of a platform may enrol.
@@ -27,14 +29,11 @@ IDS_HELP = "The platform ids of people, one on each line."
 
 @app.command(epilog="Example: hsfiq participant allow ids.txt --study autumn")
 def allow(
-    ctx: typer.Context,
+    call: common.StudyCall,
     ids: Annotated[Path | None, typer.Argument(metavar="[IDS.txt]", help=IDS_HELP)] = None,
     everybody: Annotated[
         bool, typer.Option("--everybody", help="Delete the list, so that all ids may enrol.")
     ] = False,
-    study: common.StudyOption = None,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
 ) -> None:
     """Restrict enrolment to these platform ids; repeat to add ids.
 
@@ -45,8 +44,8 @@ def allow(
     if (ids is None) != everybody:
         raise UnreadableInput("participant allow", "needs a file of ids or --everybody", "name one")
     people = read_people(ids) if ids else []
-    with common.open_chosen(ctx, database, create=False).writing() as session:
-        row = common.chosen_study(session, study)
+    with call.writing() as session:
+        row = call.chosen(session)
         added = 0
         if everybody:
             allow_everybody(session, row)
@@ -59,20 +58,17 @@ def allow(
     if everybody:
         line = "everybody may enrol"
     result = {"study": name, "added": added, "allowed": allowed}
-    common.print_result(result, f"study {name}: {line}", as_json=as_json)
+    call.print(result, f"study {name}: {line}")
 
 
 @app.command(epilog="Example: hsfiq participant links ids.txt --url https://study.example.org")
 def links(
-    ctx: typer.Context,
+    call: common.StudyCall,
     ids: Annotated[Path, typer.Argument(metavar="IDS.txt", help=IDS_HELP)],
     url: common.UrlOption = None,
     out: Annotated[
         Path, typer.Option(metavar="FILE", help="The CSV of ids and their links.")
     ] = Path("links.csv"),
-    study: common.StudyOption = None,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
 ) -> None:
     """Write a signed link for each id; see `signed_links`.
 
@@ -86,33 +82,26 @@ def links(
     root, people = common.root_of_links(url), read_people(ids)
     if out.exists():
         raise UnreadableInput(str(out), "already exists", "name another file with --out")
-    opened = common.open_chosen(ctx, database, create=False)
+    opened = call.open()
     signer = signer_of(opened)
     with opened.writing() as session:
-        row = common.chosen_study(session, study)
+        row = call.chosen(session)
         require_signable(row)
         name = row.name
         about = count_text(len(people), "link")
         common.record_command(session, Action.PARTICIPANT_LINKS, study=name, about=about)
         write_links(signer, row, people, root, out)
     result = {"study": name, "links": len(people), "file": str(out)}
-    common.print_result(
-        result, f"study {name}: {count_text(len(people), 'link')} in {out}", as_json=as_json
-    )
+    call.print(result, f"study {name}: {count_text(len(people), 'link')} in {out}")
 
 
 @app.command("list", epilog="Example: hsfiq participant list")
-def list_(
-    ctx: typer.Context,
-    study: common.StudyOption = None,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
-) -> None:
+def list_(call: common.StudyCall) -> None:
     """List a study's participants and their progress."""
     from hsfiq.collect.progress import participants_of
 
-    with common.open_chosen(ctx, database, create=False).reading() as session:
-        rows = participants_of(session, common.chosen_study(session, study))
+    with call.reading() as session:
+        rows = participants_of(session, call.chosen(session))
     text = common.table_text(
         ("participant", "platform id", "status", "answered", "questions", "failed", "checks"),
         [
@@ -125,7 +114,7 @@ def list_(
     )
     result = {"participants": [row.facts() for row in rows]}
     empty = "no participant yet: hsfiq serve prints the links to send"
-    common.print_result(result, text or empty, as_json=as_json)
+    call.print(result, text or empty)
 
 
 def status_of(row: ParticipantProgress) -> str:
@@ -138,23 +127,20 @@ def add_command(command: str, action: str, help_text: str) -> None:
 
     @app.command(command, help=help_text, epilog=f"Example: hsfiq participant {command} p7")
     def change_status(
-        ctx: typer.Context,
+        call: common.StudyCall,
         participant: Annotated[str, typer.Argument(help=common.PARTICIPANT_HELP)],
         reason: Annotated[
             str, typer.Option(metavar="TEXT", help="The reason, stored with the change.")
         ] = "",
-        study: common.StudyOption = None,
-        database: common.DatabaseOption = None,
-        as_json: common.JsonOption = False,
     ) -> None:
         done, person = common.perform_participant_action(
-            ctx, database, study, action, participant, reason
+            call.open(), call.study, action, participant, reason
         )
         label = common.participant_label(person.name, person.external_id)
         named = {"study": done.study, "participant": person.name, "platform_id": person.external_id}
         result = named | {"before": done.status_seen, "status": done.status_after}
         line = f"participant {label}: {done.status_seen} -> {done.status_after}"
-        common.print_result(result, line, as_json=as_json)
+        call.print(result, line)
 
 
 for _command, _action, _help in (
@@ -181,23 +167,20 @@ for _command, _action, _help in (
 
 @app.command(epilog='Example: hsfiq participant note p7.form_1.3 "the query makes no sense"')
 def note(
-    ctx: typer.Context,
+    call: common.StudyCall,
     about: Annotated[str, typer.Argument(help="A participant, or an answer: p7 or p7.form_1.3.")],
     text: Annotated[str, typer.Argument(help="The note; without it, the notes are listed.")] = "",
     delete: Annotated[
         int | None, typer.Option(metavar="N", help="Delete the note with this number.")
     ] = None,
-    study: common.StudyOption = None,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
 ) -> None:
     """Write, list or delete notes about people and answers."""
     from hsfiq.actors import command_line
     from hsfiq.collect.review import add_note, delete_note, notes_about
 
     actor = command_line()
-    with common.open_chosen(ctx, database, create=False).writing() as session:
-        row = common.chosen_study(session, study)
+    with call.writing() as session:
+        row = call.chosen(session)
         if delete is not None:
             delete_note(session, row, actor, delete, may_delete_all=True)
         if text:
@@ -206,34 +189,31 @@ def note(
     names = ("number", "by", "note")
     lines = common.table_text(names, notes)
     result = {"about": about, "notes": [dict(zip(names, each, strict=True)) for each in notes]}
-    common.print_result(result, lines or "no note", as_json=as_json)
+    call.print(result, lines or "no note")
 
 
 @app.command(epilog="Example: hsfiq participant review p7.form_1.3")
 def review(
-    ctx: typer.Context,
+    call: common.StudyCall,
     answer: Annotated[str, typer.Argument(help="The answer, such as p7.form_1.3.")],
     again: Annotated[
         bool, typer.Option("--again", help="Mark the answer as not reviewed.")
     ] = False,
-    study: common.StudyOption = None,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
 ) -> None:
     """Mark a flagged or commented answer as reviewed."""
     from hsfiq.actors import command_line
     from hsfiq.collect.review import mark_reviewed
 
-    with common.open_chosen(ctx, database, create=False).writing() as session:
-        row, now = common.chosen_study(session, study), datetime.now(UTC)
+    with call.writing() as session:
+        row, now = call.chosen(session), datetime.now(UTC)
         mark_reviewed(session, row, command_line(), answer, now, done=not again)
     result = {"answer": answer, "done": not again}
-    common.print_result(result, f"{answer}: {'to do' if again else 'done'}", as_json=as_json)
+    call.print(result, f"{answer}: {'to do' if again else 'done'}")
 
 
 @app.command(epilog="Example: hsfiq participant release --minutes 5")
 def release(
-    ctx: typer.Context,
+    call: common.StudyCall,
     minutes: Annotated[
         int | None,
         typer.Option(
@@ -243,9 +223,6 @@ def release(
             help="Only places taken at least this long ago [unbegun_minutes in study.toml].",
         ),
     ] = None,
-    study: common.StudyOption = None,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
 ) -> None:
     """Give back the places of people who have not consented.
 
@@ -253,15 +230,15 @@ def release(
     """
     from hsfiq.collect.owner import release_places
 
-    with common.open_chosen(ctx, database, create=False).writing() as session:
-        row = common.chosen_study(session, study)
+    with call.writing() as session:
+        row = call.chosen(session)
         name, released = row.name, release_places(session, row, datetime.now(UTC), minutes)
         if released:
             people = ", ".join(released)
             common.record_command(session, Action.PARTICIPANT_RELEASE, study=name, about=people)
     places = count_text(len(released), "place")
     line = f"study {name}: {places} given back{': ' if released else ''}{', '.join(released)}"
-    common.print_result({"study": name, "released": released}, line, as_json=as_json)
+    call.print({"study": name, "released": released}, line)
 
 
 class Decided(StrEnum):
@@ -275,7 +252,7 @@ class Decided(StrEnum):
 
 @app.command(epilog="Example: hsfiq participant decide p7 approve --bonus 0.50")
 def decide(
-    ctx: typer.Context,
+    call: common.StudyCall,
     participant: Annotated[str, typer.Argument(help=common.PARTICIPANT_HELP)],
     pay: Annotated[
         Decided, typer.Argument(help="`ask` sends a message and leaves the decision open.")
@@ -286,9 +263,6 @@ def decide(
     bonus: Annotated[
         str, typer.Option(metavar="AMOUNT", help="A bonus in addition to the pay.")
     ] = "",
-    study: common.StudyOption = None,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
 ) -> None:
     """Decide on the pay of a participant who has finished.
 
@@ -300,8 +274,8 @@ def decide(
     from hsfiq.payout import cents_of, undo_decision
     from hsfiq.payout import decide as decide_on
 
-    with common.open_chosen(ctx, database, create=False).writing() as session:
-        person = by_name_or_platform_id(session, common.chosen_study(session, study), participant)
+    with call.writing() as session:
+        person = by_name_or_platform_id(session, call.chosen(session), participant)
         if pay == Decided.UNDO:
             undo_decision(session, command_line(), person)
         else:
@@ -309,14 +283,12 @@ def decide(
             cents = cents_of(bonus) if bonus else 0
             decide_on(*who, pay=pay.value, bonus=cents, reason=reason)
         result = {"study": person.study.name, "participant": person.name, "decided": pay.value}
-    common.print_result(
-        result, f"participant {result['participant']}: {pay.value}", as_json=as_json
-    )
+    call.print(result, f"participant {result['participant']}: {pay.value}")
 
 
 @app.command(epilog="Example: hsfiq participant exclude-by-rule --checks 1 --seconds 6 --dry-run")
 def exclude_by_rule(
-    ctx: typer.Context,
+    call: common.StudyCall,
     checks: Annotated[
         str | None, typer.Option(metavar="N", help="Exclude people who failed more checks.")
     ] = None,
@@ -333,9 +305,6 @@ def exclude_by_rule(
     ] = None,
     undo: Annotated[bool, typer.Option("--undo", help="Include the people again.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the people.")] = False,
-    study: common.StudyOption = None,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
 ) -> None:
     """Exclude the participants beyond a limit.
 
@@ -347,19 +316,19 @@ def exclude_by_rule(
 
     given = {"checks": checks, "seconds": seconds, "side": side, "doubtful": doubtful}
     limits = read_limits({name: text for name, text in given.items() if text is not None})
-    opened = common.open_chosen(ctx, database, create=False)
+    opened = call.open()
     with opened.reading() as session:
-        people = left_out_by(session, common.chosen_study(session, study), limits)
+        people = left_out_by(session, call.chosen(session), limits)
     names = [each.person.name for each in people]
     with opened.writing() as session:
-        row = common.chosen_study(session, study)
+        row = call.chosen(session)
         if undo:
             names = undo_rule(session, row, described(limits), command_line())
         elif not dry_run:
             names = apply_rule(session, row, limits, people, command_line())
         result = {"study": row.name, "rule": described(limits), "participants": names}
     line = f"{count_text(len(names), 'participant')}: {', '.join(names)}".rstrip(": ")
-    common.print_result(result, line, as_json=as_json)
+    call.print(result, line)
 
 
 class PayoutPlatform(StrEnum):
@@ -375,7 +344,7 @@ class PayoutPlatform(StrEnum):
     "--bonus-per-question 0.05"
 )
 def payout(
-    ctx: typer.Context,
+    call: common.StudyCall,
     out: Annotated[Path, typer.Option(metavar="DIR", help="The folder of the lists.")],
     platform: Annotated[
         PayoutPlatform, typer.Option(help="The platform of the lists.")
@@ -392,9 +361,6 @@ def payout(
         str, typer.Option(metavar="AMOUNT", help="The bonus for each answered question.")
     ] = "0",
     force: Annotated[bool, typer.Option("--force", help="Replace the lists in DIR.")] = False,
-    study: common.StudyOption = None,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
 ) -> None:
     """Write the lists of people to approve, to reject and to pay a bonus.
 
@@ -404,9 +370,9 @@ def payout(
 
     bonus = common.amount("--bonus-per-question", bonus_per_question)
     require_free_payout(out, force=force)
-    opened = common.open_chosen(ctx, database, create=False)
+    opened = call.open()
     with opened.reading() as session:
-        row = common.chosen_study(session, study)
+        row = call.chosen(session)
         rule = rule_of(row, max_failed_checks, bonus)
         lists = payout_of(session, row, platform.value, rule)
     write_payout(lists, out, force=force)
@@ -425,18 +391,15 @@ def payout(
         for reason, count in lists.left_out.items()
         if count
     ]
-    common.print_result(
-        facts | {"folder": str(out)}, "\n".join([summary, *left_out]), as_json=as_json
-    )
+    call.print(facts | {"folder": str(out)}, "\n".join([summary, *left_out]))
 
 
 @app.command(epilog="Example: hsfiq participant forget p7")
 def forget(
-    ctx: typer.Context,
+    call: common.StudyCall,
     participant: Annotated[
         str, typer.Argument(help="The pseudonym, such as p7, the platform id or the link's token.")
     ],
-    study: common.StudyOption = None,
     releases: Annotated[
         Path | None,
         typer.Option(
@@ -446,8 +409,6 @@ def forget(
         ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
 ) -> None:
     """Delete all data of a person.
 
@@ -461,10 +422,10 @@ def forget(
     from hsfiq.collect.participants import by_name_or_platform_id, by_token
     from hsfiq.releases.export import releases_holding
 
-    opened = common.open_chosen(ctx, database, create=False)
+    opened = call.open()
     with opened.reading() as session:
         person = by_token(session, participant) or by_name_or_platform_id(
-            session, common.chosen_study(session, study), participant
+            session, call.chosen(session), participant
         )
         action = prepare(person.study, "forget", person)
     label = common.participant_label(person.name, person.external_id)
@@ -504,6 +465,6 @@ def forget(
         ],
         "releases": [str(folder) for folder in holding],
     }
-    common.print_result(result, "\n".join(lines), as_json=as_json)
+    call.print(result, "\n".join(lines))
     if not is_erased:
         raise typer.Exit(1)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from hsfiq.rehearsal import Fits
     from hsfiq.study.config import StudyConfig
 
-app = typer.Typer()
-draft_app = typer.Typer(
+app = common.Commands()
+draft_app = common.Commands(
     help="Draw and rehearse studies set up in the browser.", no_args_is_help=True
 )
 
@@ -477,13 +477,11 @@ DraftArgument = Annotated[
 
 
 @draft_app.command("list", epilog="Example: hsfiq draft list")
-def list_(
-    ctx: typer.Context, database: common.DatabaseOption = None, as_json: common.JsonOption = False
-) -> None:
+def list_(call: common.JsonCall) -> None:
     """List the drafts, the most recently changed first."""
     from hsfiq.drafts import list_drafts, snapshot
 
-    opened = common.open_chosen(ctx, database, create=False)
+    opened = call.open()
     with opened.reading() as session:
         drafts = [snapshot(session, opened, each.token) for each in list_drafts(session)]
     rows = [
@@ -499,33 +497,30 @@ def list_(
     ]
     columns = ("draft", "study", "title", "status", "changed_by")
     cells = [[row[name] or "not drawn" for name in columns] for row in rows]
-    common.print_result(
-        {"drafts": rows}, common.table_text(columns, cells) or "no draft", as_json=as_json
-    )
+    call.print({"drafts": rows}, common.table_text(columns, cells) or "no draft")
 
 
 @draft_app.command(epilog="Example: hsfiq draft show 0123456789abcdef")
-def show(ctx: typer.Context, draft: DraftArgument, database: common.DatabaseOption = None) -> None:
+def show(call: common.Call, draft: DraftArgument) -> None:
     """Print the study.toml of a draft."""
     from hsfiq.drafts import toml_of
 
-    found = chosen_draft(ctx, database, draft)[1]
+    found = chosen_draft(call, draft)[1]
     common.print_text(toml_of(found.content, found.folder).rstrip())
 
 
 @draft_app.command(epilog="Example: hsfiq draft draw 0123456789abcdef --open")
 def draw(
-    ctx: typer.Context,
+    call: common.Call,
     draft: DraftArgument,
     opens: Annotated[bool, typer.Option("--open", help="Also open the study.")] = False,
-    database: common.DatabaseOption = None,
 ) -> None:
     """Import the data of a draft, and draw its study."""
     from hsfiq.actors import command_line
     from hsfiq.cli.study import open_draft
     from hsfiq.drafts import draw as draw_study
 
-    opened, found = chosen_draft(ctx, database, draft)
+    opened, found = chosen_draft(call, draft)
     name = draw_study(opened, found.token, command_line(), common.progress("images"))
     if opens:
         open_draft(opened, name)
@@ -534,7 +529,7 @@ def draw(
 
 @draft_app.command("rehearse", epilog="Example: hsfiq draft rehearse 0123456789abcdef --out trial")
 def rehearse_draft(
-    ctx: typer.Context,
+    call: common.JsonCall,
     draft: DraftArgument,
     out: Annotated[Path, typer.Option(metavar="DIR", help="The new output folder.")],
     strength: Annotated[
@@ -542,27 +537,25 @@ def rehearse_draft(
         typer.Option(metavar="NAME=X", help="A system's strength in log odds of a preference."),
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of annotators and answers.")] = 0,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
 ) -> None:
     """Let simulated annotators answer a copy of a draft."""
     from hsfiq.drafts import complete, with_material
 
-    opened, found = chosen_draft(ctx, database, draft)
+    opened, found = chosen_draft(call, draft)
     config, _ = complete(found.content, found.folder)
     with with_material(opened, found.content, found.folder) as source:
         pay = found.content.pay
         rehearsed = write_rehearsal(source, config, pay, out, strength or [], seed)
     result = {"draft": draft, "simulated": True, "strengths": rehearsed.strengths}
     lines = [f"SIMULATED: annotators who {rehearsed.who}", "", *rehearsed.lines]
-    common.print_result(result | rehearsed.result, "\n".join(lines), as_json=as_json)
+    call.print(result | rehearsed.result, "\n".join(lines))
 
 
-def chosen_draft(ctx: typer.Context, database: str | None, token: str) -> tuple[Database, Snapshot]:
+def chosen_draft(call: common.Call, token: str) -> tuple[Database, Snapshot]:
     from hsfiq.drafts import snapshot
     from hsfiq.errors import Refused
 
-    opened = common.open_chosen(ctx, database, create=False)
+    opened = call.open()
     try:
         with opened.reading() as session:
             return opened, snapshot(session, opened, token)

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from hsfiq.prolific_api import StudyReply
     from hsfiq.prolific_payments import Plan
 
-app = typer.Typer(help="Draft, publish, compare and pay a study on Prolific.", no_args_is_help=True)
+app = common.Commands(
+    help="Draft, publish, compare and pay a study on Prolific.", no_args_is_help=True
+)
 
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print the requests; send nothing.")]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
@@ -36,14 +38,14 @@ OnlyOption = Annotated[
 
 @contextmanager
 def opened_for(
-    ctx: typer.Context, database: str | None, name: str | None, only: list[str] | None = None
+    call: common.Call, name: str | None, only: list[str] | None = None
 ) -> Iterator[Counterpart]:
     """The study, and a client with the token from the environment."""
     from hsfiq.prolific import Counterpart
     from hsfiq.prolific_api import Access, Prolific
 
     access = Access.required()
-    opened = common.open_chosen(ctx, database, create=False)
+    opened = call.open()
     with opened.reading() as session:
         chosen = common.chosen_study(session, name).name
     with Prolific(access) as client:
@@ -52,7 +54,7 @@ def opened_for(
 
 @app.command(epilog="Example: hsfiq prolific draft autumn --pay-per-hour 12 --dry-run")
 def draft(
-    ctx: typer.Context,
+    call: common.JsonCall,
     pay_per_hour: Annotated[
         str,
         typer.Option(
@@ -66,8 +68,6 @@ def draft(
     ] = None,
     url: common.UrlOption = None,
     dry_run: DryRunOption = False,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
 ) -> None:
     """Create a draft on Prolific, and bind the study to the draft.
 
@@ -81,11 +81,11 @@ def draft(
         what = f"{root} is reachable only from this machine, not by participants from Prolific"
         raise UnreadableInput("--url", what, "name the server's public address")
     text = read_text(description).strip() if description else ""
-    with opened_for(ctx, database, name) as at:
+    with opened_for(call, name) as at:
         if (known := drafted(at)) is not None:
             line = f"study {at.name}: {known.id} already exists on Prolific as {known.status}"
             result = {"study": at.name, "platform_study_id": known.id, "created": False}
-            common.print_result(result, line, as_json=as_json)
+            call.print(result, line)
             return
         with at.database.reading() as session:
             wanted = draft_of(session, common.chosen_study(session, at.name), root, pay, text)
@@ -108,19 +108,15 @@ def draft(
         else ["nothing was sent (--dry-run)"]
     )
     result = {"study": at.name, "platform_study_id": made_id, "created": not dry_run}
-    common.print_result(
-        result | {"total": cost, "draft": wanted}, "\n".join(lines), as_json=as_json
-    )
+    call.print(result | {"total": cost, "draft": wanted}, "\n".join(lines))
 
 
 @app.command(epilog="Example: hsfiq prolific publish autumn --dry-run")
 def publish(
-    ctx: typer.Context,
+    call: common.JsonCall,
     name: common.StudyArgument = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
 ) -> None:
     """Publish the draft, or resume the paused study.
 
@@ -137,36 +133,26 @@ def publish(
         common.print_text(f"{parts}: {total}", to_stderr=True)
         return not dry_run and confirmed(total, yes=yes)
 
-    with opened_for(ctx, database, name) as at:
+    with opened_for(call, name) as at:
         done = publish_study(at, agreed)
     end = "would be published (--dry-run)" if totals and not done else "takes people on Prolific"
     result = {"study": at.name, "published": done, "total": totals[0] if totals else None}
-    common.print_result(result, f"study {at.name}: {end}", as_json=as_json)
+    call.print(result, f"study {at.name}: {end}")
 
 
 @app.command(epilog="Example: hsfiq prolific pause autumn")
-def pause(
-    ctx: typer.Context,
-    name: common.StudyArgument = None,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
-) -> None:
+def pause(call: common.JsonCall, name: common.StudyArgument = None) -> None:
     """Stop recruitment; current participants can finish."""
     from hsfiq.prolific import pause as pause_study
 
-    with opened_for(ctx, database, name) as at:
+    with opened_for(call, name) as at:
         done = pause_study(at)
     line = f"study {at.name}: {'paused' if done else 'was paused already'} on Prolific"
-    common.print_result({"study": at.name, "paused": done}, line, as_json=as_json)
+    call.print({"study": at.name, "paused": done}, line)
 
 
 @app.command(epilog="Example: hsfiq prolific sync autumn")
-def sync(
-    ctx: typer.Context,
-    name: common.StudyArgument = None,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
-) -> None:
+def sync(call: common.JsonCall, name: common.StudyArgument = None) -> None:
     """Compare submissions with participants.
 
     Places of returned and timed-out submissions are freed. A running `hsfiq serve` with a token
@@ -174,7 +160,7 @@ def sync(
     """
     from hsfiq.prolific import sync as compare
 
-    with opened_for(ctx, database, name) as at:
+    with opened_for(call, name) as at:
         synced = compare(at)
     counts = ", ".join(f"{n:,} {status}" for status, n in synced.by_status.items())
     lines = [f"study {at.name}: {counts or 'no submission'}"]
@@ -185,12 +171,12 @@ def sync(
     ):
         if people:
             lines.append(f"{len(people):,} {what}: {first_few(people, 10)}")
-    common.print_result(asdict(synced), "\n".join(lines), as_json=as_json)
+    call.print(asdict(synced), "\n".join(lines))
 
 
 @app.command(epilog="Example: hsfiq prolific approve autumn --reject --dry-run")
 def approve(
-    ctx: typer.Context,
+    call: common.JsonCall,
     name: common.StudyArgument = None,
     reject: Annotated[
         bool,
@@ -208,8 +194,6 @@ def approve(
     only: OnlyOption = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
 ) -> None:
     """Approve the submissions of participants who have finished.
 
@@ -219,14 +203,14 @@ def approve(
 
     cents = None if screen_out is None else int(100 * common.amount("--screen-out", screen_out))
     ask = asking(dry_run=dry_run, yes=yes)
-    with opened_for(ctx, database, name, only) as at:
+    with opened_for(call, name, only) as at:
         plan = review(at, ask, rejects=reject, screen_out_cents=cents)
-    finish(plan, dry_run=dry_run, as_json=as_json)
+    finish(plan, dry_run=dry_run, as_json=call.as_json)
 
 
 @app.command(epilog="Example: hsfiq prolific bonus autumn --bonus-per-question 0.05 --dry-run")
 def bonus(
-    ctx: typer.Context,
+    call: common.JsonCall,
     name: common.StudyArgument = None,
     bonus_per_question: Annotated[
         str, typer.Option(metavar="AMOUNT", help="The bonus for each question, unless decided on.")
@@ -242,8 +226,6 @@ def bonus(
     only: OnlyOption = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
 ) -> None:
     """Pay bonuses to approved participants who have none yet.
 
@@ -253,9 +235,9 @@ def bonus(
 
     pay = common.amount("--bonus-per-question", bonus_per_question)
     ask, patience = asking(dry_run=dry_run, yes=yes), timedelta(minutes=wait)
-    with opened_for(ctx, database, name, only) as at:
+    with opened_for(call, name, only) as at:
         plan = pay_bonuses(at, ask, pay, patience)
-    finish(plan, dry_run=dry_run, as_json=as_json)
+    finish(plan, dry_run=dry_run, as_json=call.as_json)
 
 
 def asking(*, dry_run: bool, yes: bool) -> Callable[[Plan], bool]:

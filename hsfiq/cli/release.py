@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hsfiq.releases.push import Upload
     from hsfiq.releases.verify_rows import Findings
 
-app = typer.Typer(help="List, verify, compare and share releases.", no_args_is_help=True)
+app = common.Commands(help="List, verify, compare and share releases.", no_args_is_help=True)
 
 
 ReleaseArgument = Annotated[
@@ -66,7 +66,7 @@ def verify_text(folder: Path, findings: Findings) -> str:
 
 @app.command("list", epilog="Example: hsfiq release list --participant p7")
 def list_(
-    ctx: typer.Context,
+    call: common.JsonCall,
     study: Annotated[
         str | None, typer.Option(metavar="NAME", help="Only releases of this study.")
     ] = None,
@@ -83,8 +83,6 @@ def list_(
             help="Show which revision of this answer each release contains: p7.form_1.0.",
         ),
     ] = None,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
 ) -> None:
     """List the releases written by hsfiq export.
 
@@ -103,7 +101,7 @@ def list_(
     answers: list[AnswerInRelease] = []
     of_study = "" if study is None else f" of study {study}"
     empty = f"no release{of_study} yet: write one with hsfiq export"
-    with common.open_chosen(ctx, database, create=False).reading() as session:
+    with call.reading() as session:
         if participant is not None:
             row = common.chosen_study(session, study)
             person = by_name_or_platform_id(session, row, participant)
@@ -128,7 +126,7 @@ def list_(
         results[place]["answer"] = answer._asdict()
         lines[place] += (f"{'has' if answer.is_kept else 'dropped'} revision {answer.revision}",)
     text = common.table_text([*columns, "answer"] if answers else columns, lines)
-    common.print_result({"releases": results}, text or empty, as_json=as_json)
+    call.print({"releases": results}, text or empty)
 
 
 def list_row(record: ReleaseRecord) -> tuple[str | int, ...]:

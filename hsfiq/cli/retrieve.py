@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from hsfiq.model.evaluation.benchmarks import Benchmark
     from hsfiq.model.ranker import Candidates
 
-app = typer.Typer()
-retriever_app = typer.Typer(help="Serve and check live retrievers.", no_args_is_help=True)
+app = common.Commands()
+retriever_app = common.Commands(help="Serve and check live retrievers.", no_args_is_help=True)
 
 
 DatasetName = Literal["fashioniq", "cirr", "circo", "fisd"]
@@ -91,7 +91,6 @@ class RetrieveOptions(ScorerOptions):
     epilog="Example: hsfiq retrieve --checkpoint runs/sprc --data fashion-iq --corpus union "
     "--drop-reference --out sprc.jsonl"
 )
-@common.with_option_groups
 def retrieve(*, options: RetrieveOptions) -> None:
     """Write the ranked lists of a retrieval system or a scorer, for import runs and evaluate."""
     if options.out.exists():
@@ -256,7 +255,6 @@ class ServeOptions(ScorerOptions):
 @retriever_app.command(
     epilog="Example: hsfiq retriever serve --checkpoint runs/sprc --images fashion-iq/images"
 )
-@common.with_option_groups
 def serve(
     checkpoint: Annotated[
         Path,
@@ -383,7 +381,7 @@ def is_loopback(host: str) -> bool:
 
 # `hsfiq weights`: published weights into this project's layouts, and between libraries.
 
-weights_app = typer.Typer(no_args_is_help=True)
+weights_app = common.Commands(no_args_is_help=True)
 
 
 @weights_app.callback()

@@ -24,14 +24,12 @@ StudyName = Annotated[str, typer.Argument(metavar="NAME", help="The study's name
 
 @app.command(epilog="Example: hsfiq study preview autumn --url https://study.example.org")
 def preview(
-    ctx: typer.Context,
+    call: common.JsonCall,
     name: StudyName,
     url: common.UrlOption = None,
     hours: Annotated[
         float, typer.Option(metavar="N", help="How long the link is valid.", min=0.1, max=720)
     ] = 24,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
 ) -> None:
     """Print a link that shows the study as annotators see it.
 
@@ -43,23 +41,18 @@ def preview(
         from hsfiq.annotate.preview import new_preview, preview_path
 
     root = common.root_of_links(url)
-    opened = common.open_chosen(ctx, database, create=False)
+    opened = call.open()
     with opened.reading() as session:
         place = new_preview(session, common.chosen_study(session, name), hours)
     link = f"{root}{preview_path(signer_of(opened), place)}"
     common.record_afterwards(opened, Action.STUDY_PREVIEW, study=name)
     expires = datetime.fromtimestamp(place.expires, UTC).isoformat()
     result = {"study": name, "link": link, "expires": expires}
-    common.print_result(result, f"{link}\nvalid until {expires}", as_json=as_json)
+    call.print(result, f"{link}\nvalid until {expires}")
 
 
 @app.command(epilog="Example: hsfiq study unblind autumn")
-def unblind(
-    ctx: typer.Context,
-    name: StudyName,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
-) -> None:
+def unblind(call: common.JsonCall, name: StudyName) -> None:
     """Show results by system before the study is closed.
 
     The disclosure is recorded, and cannot be undone.
@@ -67,15 +60,15 @@ def unblind(
     from hsfiq.actors import command_line
     from hsfiq.collect.review import unblind as show_results
 
-    with common.open_chosen(ctx, database, create=False).writing() as session:
+    with call.writing() as session:
         show_results(session, common.chosen_study(session, name), command_line(), datetime.now(UTC))
     line = f"study {name}: results by system are now shown"
-    common.print_result({"study": name, "hidden": False}, line, as_json=as_json)
+    call.print({"study": name, "hidden": False}, line)
 
 
 @app.command(epilog="Example: hsfiq study edit autumn study.toml --dry-run")
 def edit(
-    ctx: typer.Context,
+    call: common.JsonCall,
     name: StudyName,
     config: Annotated[
         Path, typer.Argument(metavar="CONFIG.toml", help="The corrected study file.")
@@ -83,8 +76,6 @@ def edit(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the changes; store nothing.")
     ] = False,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
 ) -> None:
     """Correct a study's texts and codes; keep earlier versions.
 
@@ -95,7 +86,7 @@ def edit(
     from hsfiq.study.config_file import located, read_config
     from hsfiq.study.texts import difference
 
-    opened = common.open_chosen(ctx, database, create=False)
+    opened = call.open()
     wanted = read_config(config)
     with opened.reading() as session:
         study = common.chosen_study(session, name)
@@ -117,12 +108,12 @@ def edit(
     else:
         end = f"stored as version {number}; participants see it on their next page"
     result = {"study": name, "text_version": number, "difference": lines}
-    common.print_result(result, "\n".join([*lines, f"study {name}: {end}"]), as_json=as_json)
+    call.print(result, "\n".join([*lines, f"study {name}: {end}"]))
 
 
 @app.command(epilog='Example: hsfiq study message autumn "The server restarts at noon."')
 def message(
-    ctx: typer.Context,
+    call: common.JsonCall,
     name: StudyName,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The message, as Markdown.")],
     participant: Annotated[
@@ -132,8 +123,6 @@ def message(
             help=f"Send the message only to this participant. {common.PARTICIPANT_HELP}",
         ),
     ] = None,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
 ) -> None:
     """Send a message to all current participants, or to one.
 
@@ -142,7 +131,7 @@ def message(
     from hsfiq.collect.messages import send_message
     from hsfiq.collect.participants import by_name_or_platform_id
 
-    with common.open_chosen(ctx, database, create=False).writing() as session:
+    with call.writing() as session:
         study = common.chosen_study(session, name)
         person = by_name_or_platform_id(session, study, participant) if participant else None
         recipients = send_message(session, study, text, to=person, now=datetime.now(UTC))
@@ -153,7 +142,7 @@ def message(
         label = common.participant_label(person.name, person.external_id) if person else None
     result = {"study": name, "participant": pseudonym, "recipients": recipients}
     whom = label or count_text(recipients, "participant")
-    common.print_result(result, f"study {name}: message sent to {whom}", as_json=as_json)
+    call.print(result, f"study {name}: message sent to {whom}")
 
 
 # `hsfiq study enrolment`: the rules for who may begin, while a study runs.
@@ -161,7 +150,7 @@ def message(
 
 @app.command(epilog="Example: hsfiq study enrolment autumn --per-address 60")
 def enrolment(
-    ctx: typer.Context,
+    call: common.JsonCall,
     study: Annotated[str, typer.Argument(metavar="NAME", help="The study.")],
     per_address: Annotated[
         int | None,
@@ -188,8 +177,6 @@ def enrolment(
             help="Require links of `hsfiq participant links` from people of a platform.",
         ),
     ] = None,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
 ) -> None:
     """Print or change the rules of enrolment."""
     from hsfiq.collect.owner import change_enrolment
@@ -201,7 +188,7 @@ def enrolment(
         "signed_links": signed_links,
     }
     changes = {key: value for key, value in given.items() if value is not None}
-    opened = common.open_chosen(ctx, database, create=False)
+    opened = call.open()
     if changes:
         with opened.writing() as session:
             change_enrolment(session, common.chosen_study(session, study), changes)
@@ -211,7 +198,7 @@ def enrolment(
         recruitment = config_of(common.chosen_study(session, study)).recruitment
     rules = {key: getattr(recruitment, key) for key in given}
     lines = [f"study {study}:", *(f"{key}: {value}" for key, value in rules.items())]
-    common.print_result({"study": study, **rules}, "\n".join(lines), as_json=as_json)
+    call.print({"study": study, **rules}, "\n".join(lines))
 
 
 # `hsfiq study hit`: what Mechanical Turk needs to show a study to workers.
@@ -219,7 +206,7 @@ def enrolment(
 
 @app.command(epilog="Example: hsfiq study hit autumn --url https://study.example.org")
 def hit(
-    ctx: typer.Context,
+    call: common.Call,
     study: Annotated[str, typer.Argument(metavar="NAME", help="The study.")],
     url: Annotated[
         str | None,
@@ -234,7 +221,6 @@ def hit(
             help="The height of the frame; 0 fits the frame to the window.",
         ),
     ] = 0,
-    database: common.DatabaseOption = None,
 ) -> None:
     """Print a study's ExternalQuestion for Mechanical Turk."""
     from hsfiq.study.config import config_of
@@ -247,7 +233,7 @@ def hit(
             "Mechanical Turk shows only pages that are served over https",
             "give the server's address, such as https://study.example.org",
         )
-    with common.open_chosen(ctx, database, create=False).reading() as session:
+    with call.reading() as session:
         row = common.chosen_study(session, study)
         name, mode = row.name, config_of(row).recruitment.mode
     if mode != "mturk":
@@ -264,14 +250,12 @@ def hit(
 
 @app.command(epilog="Example: hsfiq study quota autumn dress=30")
 def quota(
-    ctx: typer.Context,
+    call: common.JsonCall,
     study: Annotated[str, typer.Argument(metavar="NAME", help="The study.")],
     quotas: Annotated[
         list[str],
         typer.Argument(metavar="CATEGORY=N...", help="The quotas by category."),
     ],
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
 ) -> None:
     """Set the most participants of a category.
 
@@ -281,16 +265,14 @@ def quota(
     from hsfiq.collect.places import quotas_of
 
     wanted = read_quotas(quotas)
-    with common.open_chosen(ctx, database, create=False).writing() as session:
+    with call.writing() as session:
         row = common.chosen_study(session, study)
         change_quotas(session, row, wanted)
         counts = quotas_of(session, row, datetime.now(UTC))
         common.record_command(session, Action.STUDY_QUOTA, study=study, about=", ".join(quotas))
     lines = [f"{count.category}: {count.taking_part:,} of {count.quota:,}" for count in counts]
     result = {"study": study, "quotas": [count.facts() for count in counts]}
-    common.print_result(
-        result, "\n".join([f"study {study}, participants:", *lines]), as_json=as_json
-    )
+    call.print(result, "\n".join([f"study {study}, participants:", *lines]))
 
 
 def read_quotas(given: list[str]) -> dict[str, int]:
@@ -313,20 +295,17 @@ def read_quotas(given: list[str]) -> dict[str, int]:
 
 @app.command(epilog="Example: hsfiq study strike p7.form_1.0 2 --study searches")
 def strike(
-    ctx: typer.Context,
+    call: common.StudyCall,
     search: Annotated[
         str, typer.Argument(metavar="SEARCH", help="The search: question_id in a release.")
     ],
     turn: Annotated[int, typer.Argument(metavar="TURN", help="The turn's number.", min=1)],
-    study: common.StudyOption = None,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
 ) -> None:
     """Redact a text that a participant typed from later releases."""
     from hsfiq.collect.searches import strike as strike_text
 
-    with common.open_chosen(ctx, database, create=False).writing() as session:
-        row = common.chosen_study(session, study)
+    with call.writing() as session:
+        row = call.chosen(session)
         is_new = strike_text(session, row, search, turn, datetime.now(UTC))
         name = row.name
         if is_new:
@@ -335,7 +314,7 @@ def strike(
     result = {"study": name, "search": search, "turn": turn, "was_struck": not is_new}
     state = "is struck" if is_new else "was already redacted"
     line = f"study {name}: the text of turn {turn} of {search} {state}"
-    common.print_result(result, line, as_json=as_json)
+    call.print(result, line)
 
 
 # `hsfiq study texts`: what a translator has to translate for a study.
@@ -343,14 +322,12 @@ def strike(
 
 @app.command(epilog="Example: hsfiq study share autumn --url https://study.example.org")
 def share(
-    ctx: typer.Context,
+    call: common.JsonCall,
     name: StudyName,
     revoke: Annotated[
         int | None, typer.Option(metavar="N", help="Revoke link N instead; this cannot be undone.")
     ] = None,
     url: common.UrlOption = None,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
 ) -> None:
     """Create or revoke a link to the newest report.
 
@@ -360,33 +337,31 @@ def share(
     from hsfiq.releases.reports import revoke_report, share_report
 
     root = common.root_of_links(url)
-    with common.open_chosen(ctx, database, create=False).writing() as session:
+    with call.writing() as session:
         study = common.chosen_study(session, name)
         if revoke is not None:
             revoke_report(session, command_line(), study, revoke)
-            common.print_result({"revoked": revoke}, f"link {revoke}: revoked", as_json=as_json)
+            call.print({"revoked": revoke}, f"link {revoke}: revoked")
             return
         shared = share_report(session, command_line(), study)
         result = {"number": shared.id, "link": f"{root}/shared/{shared.token}/"}
-    common.print_result(result, f"link {result['number']}: {result['link']}", as_json=as_json)
+    call.print(result, f"link {result['number']}: {result['link']}")
 
 
 @app.command(epilog="Example: hsfiq study jobs --stop 12")
 def jobs(
-    ctx: typer.Context,
+    call: common.JsonCall,
     stop: Annotated[
         int | None, typer.Option(metavar="N", help="Stop job N, or remove it from the list.")
     ] = None,
     again: Annotated[
         int | None, typer.Option(metavar="N", help="Queue job N again after it failed or stopped.")
     ] = None,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
 ) -> None:
     """List, stop or repeat the jobs of the server."""
     from hsfiq.jobs import ask_to_stop, jobs_of, try_again
 
-    opened = common.open_chosen(ctx, database, create=False)
+    opened = call.open()
     if stop is not None or again is not None:
         with opened.writing() as session:
             if stop is not None:
@@ -397,9 +372,7 @@ def jobs(
         rows = [(job.id, job.state, job.about, job.result or "") for job in jobs_of(session)]
     names = ("job", "state", "about", "result")
     facts = [dict(zip(names, row, strict=True)) for row in rows]
-    common.print_result(
-        {"jobs": facts}, common.table_text(names, rows) or "no job yet", as_json=as_json
-    )
+    call.print({"jobs": facts}, common.table_text(names, rows) or "no job yet")
 
 
 @app.command("texts", epilog="Example: hsfiq study texts study.toml --language de")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hsfiq.model.scorer.loading import ScorerPaths
     from hsfiq.project import Project
 
-app = typer.Typer()
+app = common.Commands()
 
 
 # The options of `hsfiq score --judge`.
@@ -159,7 +159,6 @@ class ScorerOptions:
 
 
 @app.command(epilog="Example: hsfiq score releases/hpfiq-hp-1.0.0 --checkpoint runs/cirqrs")
-@common.with_option_groups
 def score(
     release: Annotated[
         Path,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from hsfiq.doctor import Finding
     from hsfiq.public_url import PublicUrl
 
-app = typer.Typer()
+app = common.Commands()
 
 HOST, PORT = "127.0.0.1", 7860
 
@@ -47,7 +47,7 @@ class LogFormat(StrEnum):
 
 @app.command(epilog="Example: hsfiq serve --port 8000")
 def serve(
-    ctx: typer.Context,
+    call: common.Call,
     port: PortOption = PORT,
     host: Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen on.")] = HOST,
     public_url: Annotated[
@@ -115,7 +115,6 @@ def serve(
             show_default=False,
         ),
     ] = None,
-    database: common.DatabaseOption = None,
 ) -> None:
     """Serve the studies of a database, or open and serve the project's study."""
     public = public_address(public_url)
@@ -128,10 +127,10 @@ def serve(
     watching = Watching(
         token, logs_json=log_format is LogFormat.JSON, slow_seconds=slow_statement_seconds
     )
-    opened = common.open_chosen(ctx, database, connections=connections)
+    opened = call.open(create=True, connections=connections)
     serving = app.Serving(public, workers, connections, watching, header)
     root = str(public or f"http://{host}:{port}").rstrip("/")
-    prepared = list(prepare_project(ctx, opened, database, root))
+    prepared = list(prepare_project(call, opened, root))
     if header is None and not watching.logs_json:
         prepared += setup_lines(opened, root)
 
@@ -143,9 +142,7 @@ def serve(
     app.serve(opened, host, port, serving, tell)
 
 
-def prepare_project(
-    ctx: typer.Context, opened: Database, database: str | None, root: str
-) -> Iterator[str]:
+def prepare_project(call: common.Call, opened: Database, root: str) -> Iterator[str]:
     """In a project: redraw its study if the file has changed, open it, and invite people.
 
     Yields what was done, and the links.
@@ -156,7 +153,7 @@ def prepare_project(
     from hsfiq.study.recruiting import platform_name
 
     project = common.current_project()
-    if project is None or common.database_url(ctx, database) != project.database_url:
+    if project is None or call.url != project.database_url:
         return
     from hsfiq.project import INVITATIONS_FILE, invited_links, redraw_if_changed
 
@@ -248,7 +245,7 @@ def file_in(variable: str) -> Path | None:
 
 @app.command(epilog="Example: hsfiq doctor --public-url https://study.example.org")
 def doctor(
-    ctx: typer.Context,
+    call: common.JsonCall,
     public_url: Annotated[
         str | None,
         typer.Option(
@@ -257,8 +254,6 @@ def doctor(
             show_default=False,
         ),
     ] = None,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
 ) -> None:
     """Check a server's requirements, and print commands that repair problems.
 
@@ -270,13 +265,13 @@ def doctor(
     from hsfiq.doctor import examine
 
     public = public_address(public_url)
-    url = common.database_url(ctx, database)
+    url = call.url
     engine = connect(url)
-    ctx.call_on_close(engine.dispose)
+    call.ctx.call_on_close(engine.dispose)
     findings = list(examine(engine, thumbnails_of(engine), public))
     is_well = all(finding.status != "problem" for finding in findings)
     result = {"well": is_well, "findings": [asdict(finding) for finding in findings]}
-    common.print_result(result, "\n".join(map(line_of, findings)), as_json=as_json)
+    call.print(result, "\n".join(map(line_of, findings)))
     raise typer.Exit(0 if is_well else 1)
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hsfiq.sessions.record import Session
     from hsfiq.sessions.simulators import Simulator
 
-app = typer.Typer(help="Simulate and measure multi-round searches.", no_args_is_help=True)
+app = common.Commands(help="Simulate and measure multi-round searches.", no_args_is_help=True)
 
 
 # The queries of a release of searches, for simulated users to search for them, too.
@@ -417,7 +417,6 @@ DEFAULT_ROUNDS = 5
     epilog="Example: hsfiq sessions play --system runs/sprc --data drawn "
     "--simulator drawn-full --out sprc.jsonl"
 )
-@common.with_option_groups
 def play(
     system: Annotated[
         str, typer.Option(metavar="DIR|URL", help="A checkpoint, or a live retriever's address.")

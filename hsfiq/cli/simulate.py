@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hsfiq.cli import QUIET
+from hsfiq.cli import QUIET, common
 from hsfiq.cli.common import JsonOption, print_result, requires
 from hsfiq.drawn.annotators import STANDARD
 from hsfiq.errors import UnreadableInput
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hsfiq.simulate import Destination
     from hsfiq.simulate.simulation import ProgressCallback
 
-app = typer.Typer()
+app = common.Commands()
 
 LISTED = 10
 """The most unfinished participants listed on the terminal."""

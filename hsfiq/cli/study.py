@@ -33,34 +33,28 @@ if TYPE_CHECKING:
     from hsfiq.study.extension import Added, MoreAnnotators, NewQueries
     from hsfiq.study.searches import Described
 
-app = typer.Typer(
+app = common.Commands(
     help="Create, open and close studies, invite participants, show progress.", no_args_is_help=True
 )
 
 
 @app.command("list", epilog="Example: hsfiq study list")
-def list_(
-    ctx: typer.Context, database: common.DatabaseOption = None, as_json: common.JsonOption = False
-) -> None:
+def list_(call: common.JsonCall) -> None:
     """List the studies with their status and progress."""
     from hsfiq.collect.progress import progress_of
     from hsfiq.collect.studies import list_studies
 
-    with common.open_chosen(ctx, database, create=False).reading() as session:
+    with call.reading() as session:
         rows = [progress_of(session, study).facts() for study in list_studies(session)]
     names = ("study", "status", "origin", "participants", "answered", "questions")
     text = common.table_text(names, [[row[name] for name in names] for row in rows])
     empty = "no study yet: create one with hsfiq init, or with hsfiq study create FILE"
-    common.print_result({"studies": rows}, text or empty, as_json=as_json)
+    call.print({"studies": rows}, text or empty)
 
 
 @app.command(epilog="Example: hsfiq study status hpfiq")
 def status(
-    ctx: typer.Context,
-    name: common.StudyArgument = None,
-    study: common.StudyOption = None,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
+    call: common.JsonCall, name: common.StudyArgument = None, study: common.StudyOption = None
 ) -> None:
     """Show a study's progress, and which systems people prefer.
 
@@ -71,7 +65,7 @@ def status(
     from hsfiq.study.languages import fallbacks_of
     from hsfiq.study.texts import version_notes
 
-    with common.open_chosen(ctx, database, create=False).reading() as session:
+    with call.reading() as session:
         chosen = common.chosen_study(session, common.one_name(name, study))
         row = progress_of(session, chosen).facts()
         standings = count_standings(session, chosen)
@@ -101,12 +95,12 @@ def status(
         "standings": standings,
         "text_versions": [version.facts() for version in versions],
     }
-    common.print_result(facts, "\n".join(lines), as_json=as_json)
+    call.print(facts, "\n".join(lines))
 
 
 @app.command(epilog="Example: hsfiq study create study.toml")
 def create(
-    ctx: typer.Context,
+    call: common.JsonCall,
     config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="The study's file.")],
     draft: Annotated[bool, typer.Option("--draft", help="Do not open it yet.")] = False,
     simulated: Annotated[
@@ -124,8 +118,6 @@ def create(
         float | None,
         typer.Option(metavar="AMOUNT", min=0, help="With --dry-run: a participant's hourly pay."),
     ] = None,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
 ) -> None:
     """Draw a study from its file and open it.
 
@@ -139,9 +131,9 @@ def create(
     from hsfiq.study.design import chosen_queries
     from hsfiq.study.languages import fallback_warnings, fallbacks_of
 
-    opened = common.open_chosen(ctx, database, create=False)
+    opened = call.open()
     if dry_run:
-        print_budget(opened, config, pay_per_hour, as_json=as_json)
+        print_budget(opened, config, pay_per_hour, as_json=call.as_json)
         return
     if pay_per_hour is not None:
         raise UnreadableInput("--pay-per-hour", "needs --dry-run", "leave it out, or add it")
@@ -184,7 +176,7 @@ def create(
     warnings = [*capacity.warnings(), *images.warnings(), *languages, *unbound, *missed, *closed]
     common.warn(warnings)
     result = row | {"places": capacity.places, "fallbacks": fallbacks, "warnings": warnings}
-    common.print_result(result, line, as_json=as_json)
+    call.print(result, line)
 
 
 MTURK_CLOSED = "Mechanical Turk has taken no new requesters since 2026-07-30; older accounts go on"
@@ -210,23 +202,23 @@ def add_command(action: str, help_text: str) -> None:
 
     @app.command(action, help=help_text, epilog=f"Example: hsfiq study {action} autumn")
     def change_status(
-        ctx: typer.Context,
-        name: common.StudyArgument = None,
-        study: common.StudyOption = None,
-        database: common.DatabaseOption = None,
-        as_json: common.JsonOption = False,
+        call: common.JsonCall, name: common.StudyArgument = None, study: common.StudyOption = None
     ) -> None:
-        study = common.one_name(name, study)
+        from hsfiq.actors import command_line
+        from hsfiq.collect.owner import perform, prepare
+
+        study, opened = common.one_name(name, study), call.open()
         if action == "open":
-            require_usable_images(common.open_chosen(ctx, database, create=False), study)
-        done = common.perform_action(ctx, database, study, action)
+            require_usable_images(opened, study)
+        with opened.reading() as session:
+            done = prepare(common.chosen_study(session, study), action)
+        with opened.writing() as session:
+            perform(session, done, command_line())
         if action == "open":
-            common.warn(
-                unbound_warnings(common.open_chosen(ctx, database, create=False), done.study)
-            )
+            common.warn(unbound_warnings(opened, done.study))
         result = {"study": done.study, "before": done.status_seen, "status": done.status_after}
         line = f"study {done.study}: {done.status_seen} -> {done.status_after}"
-        common.print_result(result, line, as_json=as_json)
+        call.print(result, line)
 
 
 def open_draft(opened: Database, name: str) -> None:
@@ -274,7 +266,7 @@ SAMPLE_ANSWERS = 600
 
 
 @app.command(epilog="Example: hsfiq study sample")
-def sample(ctx: typer.Context, database: common.DatabaseOption = None) -> None:
+def sample(call: common.Call) -> None:
     """Add a closed sample study with simulated answers."""
     with common.requires("annotate"):
         from hsfiq.demo.study import NAME, make_answered_study
@@ -282,7 +274,7 @@ def sample(ctx: typer.Context, database: common.DatabaseOption = None) -> None:
     from hsfiq.db.sqlite import make_folder_private
     from hsfiq.jobs import uploads_home
 
-    opened = common.open_chosen(ctx, database)
+    opened = call.open(create=True)
     with opened.reading() as session:
         if find_study(session, NAME) is not None:
             raise UnreadableInput("study sample", f"study {NAME} already exists")
@@ -294,21 +286,19 @@ def sample(ctx: typer.Context, database: common.DatabaseOption = None) -> None:
 
 @app.command(epilog="Example: hsfiq study copy autumn")
 def copy(
-    ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The study.")],
-    database: common.DatabaseOption = None,
+    call: common.Call, name: Annotated[str, typer.Argument(metavar="NAME", help="The study.")]
 ) -> None:
     """Copy a study as a draft, without its participants."""
     from hsfiq.actors import command_line
     from hsfiq.drafts import copy_study
 
-    draft = copy_study(common.open_chosen(ctx, database, create=False), command_line(), name)
+    draft = copy_study(call.open(), command_line(), name)
     common.print_text(f"draft {draft.token}: a copy of study {name}")
 
 
 @app.command(epilog="Example: hsfiq study delete autumn")
 def delete(
-    ctx: typer.Context,
+    call: common.JsonCall,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The study.")],
     backup: Annotated[
         Path | None,
@@ -319,8 +309,6 @@ def delete(
         ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
 ) -> None:
     """Delete a study with its answers, after a backup.
 
@@ -334,7 +322,7 @@ def delete(
     from hsfiq.collect.withdrawal import erase, erase_later
     from hsfiq.study.creation import delete_study
 
-    opened = common.open_chosen(ctx, database, create=False)
+    opened = call.open()
     with opened.reading() as session:
         row = progress_of(session, common.chosen_study(session, name)).facts()
     answers = count_text(row["answered"], "answer")
@@ -342,7 +330,7 @@ def delete(
     if not yes and typer.prompt(f"study {name} has {about}; type its name to delete it") != name:
         raise UnreadableInput("study delete", "not confirmed; nothing was deleted")
     file = backup or Path(f"{name}-before-deletion.backup")
-    back_up(common.database_url(ctx, database), file)
+    back_up(call.url, file)
     with opened.writing() as session:
         study = common.chosen_study(session, name)
         delete_study(session, study)
@@ -356,14 +344,14 @@ def delete(
             "in use or belongs to another user; hsfiq serve erases them later"
         )
     result = {"study": name, "backup": str(file), "erased": is_erased} | row
-    common.print_result(result, "\n".join(lines), as_json=as_json)
+    call.print(result, "\n".join(lines))
     if not is_erased:
         raise typer.Exit(1)
 
 
 @app.command(epilog="Example: hsfiq study invite autumn --count 61 --url https://study.example.org")
 def invite(
-    ctx: typer.Context,
+    call: common.JsonCall,
     count: Annotated[int, typer.Option(help="How many invitations.", min=1, max=100_000)],
     name: common.StudyArgument = None,
     url: common.UrlOption = None,
@@ -375,8 +363,6 @@ def invite(
         typer.Option(metavar="TAG", help="Show the study in this language; else in the browser's."),
     ] = None,
     study: common.StudyOption = None,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
 ) -> None:
     """Create personal links, which work in any browser.
 
@@ -389,7 +375,7 @@ def invite(
     root = common.root_of_links(url)
     if out.exists():
         raise UnreadableInput(str(out), "already exists", "name another file with --out")
-    opened = common.open_chosen(ctx, database, create=False)
+    opened = call.open()
     with opened.reading() as session:
         chosen = common.chosen_study(session, common.one_name(name, study)).name
     write_invitations(opened, command_line(), chosen, count, root, out, language=language)
@@ -401,7 +387,7 @@ def invite(
     common.warn([*places.warnings(), *link_warnings(root, mode)])
     result = {"study": chosen, "invitations": count, "file": str(out), "free_places": places.free}
     line = f"study {chosen}: {count_text(count, 'invitation')} in {out}"
-    common.print_result(result, line, as_json=as_json)
+    call.print(result, line)
 
 
 def link_warnings(root: str, mode: str) -> list[str]:
@@ -423,13 +409,10 @@ def link_warnings(root: str, mode: str) -> list[str]:
 
 @app.command(epilog="Example: hsfiq study bind 64ab0c1d2e3f405162738495 --study autumn")
 def bind(
-    ctx: typer.Context,
+    call: common.StudyCall,
     platform_study_id: Annotated[
         str, typer.Argument(metavar="STUDY_ID", help="The id of the study on Prolific.")
     ],
-    study: common.StudyOption = None,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
 ) -> None:
     """Accept links from only this study on Prolific."""
     from hsfiq.collect.studies import bind_platform_study, lock_study
@@ -438,8 +421,8 @@ def bind(
 
     if not PLATFORM_ID.fullmatch(platform_study_id):
         raise UnreadableInput("STUDY_ID", f"{platform_study_id!r} is not a Prolific study id")
-    with common.open_chosen(ctx, database, create=False).writing() as session:
-        row = lock_study(session, common.chosen_study(session, study).id)
+    with call.writing() as session:
+        row = lock_study(session, call.chosen(session).id)
         if config_of(row).recruitment.mode != "prolific":
             raise UnreadableInput(
                 "--study", f"study {row.name} does not recruit on Prolific", "name another study"
@@ -449,21 +432,20 @@ def bind(
         common.record_command(session, Action.STUDY_BIND, study=name)
     result = {"study": name, "before": before, "platform_study_id": platform_study_id}
     line = f"study {name}: bound to {platform_study_id} (previously: {before or 'to none'})"
-    common.print_result(result, line, as_json=as_json)
+    call.print(result, line)
 
 
 @app.command(epilog="Example: hsfiq study assign p7")
 def assign(
-    ctx: typer.Context,
+    call: common.Call,
     participant: Annotated[str, typer.Argument(help=common.PARTICIPANT_HELP)],
     study: common.StudyOption = None,
-    database: common.DatabaseOption = None,
 ) -> None:
     """Reassign a participant's unanswered questions to the next participant.
 
     The questions are reassigned automatically when the lease ends.
     """
-    done, person = common.perform_participant_action(ctx, database, study, "reassign", participant)
+    done, person = common.perform_participant_action(call.open(), study, "reassign", participant)
     label = common.participant_label(person.name, person.external_id)
     common.print_text(
         f"study {done.study}: the unanswered questions of {label} go to the next participant"
@@ -606,7 +588,7 @@ def described_retrievers(config: StudyConfig) -> dict[str, Described]:
 
 @app.command(epilog="Example: hsfiq study extend autumn --annotators 3 --dry-run")
 def extend(
-    ctx: typer.Context,
+    call: common.JsonCall,
     study: Annotated[str, typer.Argument(metavar="NAME", help="The study.")],
     annotators: Annotated[
         int | None,
@@ -630,8 +612,6 @@ def extend(
         float | None,
         typer.Option(metavar="AMOUNT", min=0, help="With --dry-run: a participant's hourly pay."),
     ] = None,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
 ) -> None:
     """Add participants for the queries of a study, or new queries.
 
@@ -644,9 +624,9 @@ def extend(
     wanted = request_of(annotators, all_queries, sample, query_ids)
     if pay_per_hour is not None and not dry_run:
         raise UnreadableInput("--pay-per-hour", "needs --dry-run", "leave it out, or add it")
-    opened = common.open_chosen(ctx, database, create=False)
+    opened = call.open()
     if dry_run:
-        show_cost(opened, study, wanted, pay_per_hour, as_json=as_json)
+        show_cost(opened, study, wanted, pay_per_hour, as_json=call.as_json)
         return
     added = extend_while_running(
         opened,
@@ -660,7 +640,7 @@ def extend(
     warnings += check_and_record(opened, study, common.progress("images")).warnings()
     common.warn(warnings)
     facts: dict[str, Any] = {"study": study, **wanted.facts(), **added.facts()}
-    common.print_result(facts | {"warnings": warnings}, in_one_line(study, added), as_json=as_json)
+    call.print(facts | {"warnings": warnings}, in_one_line(study, added))
 
 
 def in_one_line(study: str, added: Added) -> str:
@@ -725,9 +705,8 @@ STRATEGIES = ("information", "random")
 
 
 @app.command("next", epilog="Example: hsfiq study next --checkpoint retrained --n 500")
-@common.with_option_groups
 def next_(
-    ctx: typer.Context,
+    call: common.JsonCall,
     n: Annotated[int, typer.Option("--n", metavar="N", help="Pairs to choose.", min=1)],
     config: Annotated[
         Path | None,
@@ -768,8 +747,6 @@ def next_(
     *,
     options: ScorerOptions,
     study: common.StudyOption = None,
-    database: common.DatabaseOption = None,
-    as_json: common.JsonOption = False,
 ) -> None:
     """Create a study of the most informative pairs for a scorer.
 
@@ -799,7 +776,7 @@ def next_(
     from hsfiq.next_study import NOTHING, after, from_file, held_out_of, possibilities, store_study
 
     held_out = held_out_of(common.existing_folder(release)) if release else NOTHING
-    opened = common.open_chosen(ctx, database, create=False)
+    opened = call.open()
     with opened.reading() as session:
         if config is None:
             wanted = after(session, common.chosen_study(session, study), name)
@@ -827,7 +804,7 @@ def next_(
     warnings = shown.warnings()
     common.warn(warnings)
     result = stored.facts() | choice.to_json(candidates) | {"warnings": warnings}
-    common.print_result(result, next_text(result), as_json=as_json)
+    call.print(result, next_text(result))
 
 
 def uncertainty_of(

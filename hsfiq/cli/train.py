@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hsfiq.model.recipes import Recipe
     from hsfiq.model.system_recipes import SystemRecipe
 
-app = typer.Typer()
+app = common.Commands()
 
 
 # The options of `hsfiq train`.
@@ -159,7 +159,6 @@ def known_recipe(name: str) -> str:
 
 
 @app.command(epilog="Example: hsfiq train cirqrs-fashioniq --data drawn --out runs/drawn")
-@common.with_option_groups
 def train(
     recipe: Annotated[
         str,
