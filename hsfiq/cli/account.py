@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from hsfiq.actors import Action, Role
+from hsfiq.actors import Action, Role, command_line
 from hsfiq.cli import common
 from hsfiq.errors import UnreadableInput
 
@@ -173,7 +173,6 @@ def create(
     Logins and links stay valid. Set HSFIQ_SECRET_FILE to the file and restart the server.
     """
     from hsfiq.access import VARIABLE, create_file
-    from hsfiq.actors import command_line
 
     create_file(call.open(), file, command_line())
     common.print_text(f"{file}: holds the signing key; restart the server with {VARIABLE}={file}")

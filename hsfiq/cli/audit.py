@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hsfiq.actors import Action
+from hsfiq.actors import Action, command_line
 from hsfiq.cli import common
 from hsfiq.errors import UnreadableInput
 from hsfiq.text import count_text
@@ -98,7 +98,6 @@ def prune(
     Export the entries first if you must keep them. The deletion is logged. No other command deletes
     entries.
     """
-    from hsfiq.actors import command_line
     from hsfiq.audit import prune as prune_entries
 
     time = read_time("--before", before)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hsfiq.actors import Action
+from hsfiq.actors import Action, command_line
 from hsfiq.cli import common
 from hsfiq.errors import UnreadableInput
 
@@ -154,7 +154,6 @@ def export(
     force: Annotated[bool, typer.Option("--force", help="Replace an existing release.")] = False,
 ) -> None:
     """Write a study's answers as releases (HS and HP of pairs), each with its funnel."""
-    from hsfiq.actors import command_line
     from hsfiq.kinds import RELEASE_KINDS
     from hsfiq.releases.export import Recorder, export_releases, sources_of
     from hsfiq.releases.layouts.layouts import Extras

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hsfiq.actors import Action
+from hsfiq.actors import Action, command_line
 from hsfiq.cli import common
 from hsfiq.errors import UnreadableInput
 from hsfiq.text import count_text
@@ -175,7 +175,6 @@ def note(
     ] = None,
 ) -> None:
     """Write, list or delete notes about people and answers."""
-    from hsfiq.actors import command_line
     from hsfiq.collect.review import add_note, delete_note, notes_about
 
     actor = command_line()
@@ -201,7 +200,6 @@ def review(
     ] = False,
 ) -> None:
     """Mark a flagged or commented answer as reviewed."""
-    from hsfiq.actors import command_line
     from hsfiq.collect.review import mark_reviewed
 
     with call.writing() as session:
@@ -269,7 +267,6 @@ def decide(
     `payout` and `hsfiq prolific approve` follow the decision; `undo` is possible until it is sent
     to Prolific.
     """
-    from hsfiq.actors import command_line
     from hsfiq.collect.participants import by_name_or_platform_id
     from hsfiq.payout import cents_of, undo_decision
     from hsfiq.payout import decide as decide_on
@@ -310,7 +307,6 @@ def exclude_by_rule(
 
     Releases report the rule, and whether it was fixed before the launch.
     """
-    from hsfiq.actors import command_line
     from hsfiq.collect.owner import apply_rule, left_out_by, undo_rule
     from hsfiq.study.filters import described, read_limits
 
@@ -417,7 +413,6 @@ def forget(
 
     The exit code is 1 if the database's files can still contain the deleted answers.
     """
-    from hsfiq.actors import command_line
     from hsfiq.collect.owner import PERSONAL_TABLES, perform, prepare
     from hsfiq.collect.participants import by_name_or_platform_id, by_token
     from hsfiq.releases.export import releases_holding

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from hsfiq.actors import command_line
 from hsfiq.cli import common
 from hsfiq.errors import HsfiqError, UnreadableInput
 from hsfiq.text import count_text
@@ -108,7 +109,6 @@ def init(
     Asks for omitted options, imports the data, draws the study as a draft, and prints its
     requirements. Commands in the folder need neither --database nor --study.
     """
-    from hsfiq.actors import command_line
     from hsfiq.project import make_project, read_sources
     from hsfiq.study.config import require_study_name
 
@@ -406,7 +406,6 @@ def write_rehearsal(
     fits: Fits | None = None,
 ) -> Rehearsed:
     """Let simulated annotators answer a copy of a study; write release, report and pay list."""
-    from hsfiq.actors import command_line
     from hsfiq.atomic_files import draft_folder, write_report
     from hsfiq.cli.analyze import reported
     from hsfiq.db.engine import open_database
@@ -516,7 +515,6 @@ def draw(
     opens: Annotated[bool, typer.Option("--open", help="Also open the study.")] = False,
 ) -> None:
     """Import the data of a draft, and draw its study."""
-    from hsfiq.actors import command_line
     from hsfiq.cli.study import open_draft
     from hsfiq.drafts import draw as draw_study
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from hsfiq.actors import Action
+from hsfiq.actors import Action, command_line
 from hsfiq.cli import common
 from hsfiq.cli.study import app  # whose commands these join
 from hsfiq.errors import FileErrors, UnreadableInput
@@ -57,7 +57,6 @@ def unblind(call: common.JsonCall, name: StudyName) -> None:
 
     The disclosure is recorded, and cannot be undone.
     """
-    from hsfiq.actors import command_line
     from hsfiq.collect.review import unblind as show_results
 
     with call.writing() as session:
@@ -333,7 +332,6 @@ def share(
 
     Anybody with the link can read the report without an account. The link is printed only once.
     """
-    from hsfiq.actors import command_line
     from hsfiq.releases.reports import revoke_report, share_report
 
     root = common.root_of_links(url)

@@ -10,7 +10,7 @@ from warnings import catch_warnings
 
 import typer
 
-from hsfiq.actors import Action
+from hsfiq.actors import Action, command_line
 from hsfiq.cli import common
 from hsfiq.cli.score import ScorerOptions, images_option
 from hsfiq.errors import ConfigError, UnreadableInput
@@ -123,7 +123,6 @@ def create(
 
     All errors in the file are reported at once.
     """
-    from hsfiq.actors import command_line
     from hsfiq.collect.progress import progress_of
     from hsfiq.study.capacity import capacity_of, require_enough_forms
     from hsfiq.study.config_file import located, read_config
@@ -204,7 +203,6 @@ def add_command(action: str, help_text: str) -> None:
     def change_status(
         call: common.JsonCall, name: common.StudyArgument = None, study: common.StudyOption = None
     ) -> None:
-        from hsfiq.actors import command_line
         from hsfiq.collect.owner import perform, prepare
 
         study, opened = common.one_name(name, study), call.open()
@@ -223,7 +221,6 @@ def add_command(action: str, help_text: str) -> None:
 
 def open_draft(opened: Database, name: str) -> None:
     """Open a study that is a draft; leave others as they are."""
-    from hsfiq.actors import command_line
     from hsfiq.collect.owner import perform, prepare
 
     require_usable_images(opened, name)
@@ -289,7 +286,6 @@ def copy(
     call: common.Call, name: Annotated[str, typer.Argument(metavar="NAME", help="The study.")]
 ) -> None:
     """Copy a study as a draft, without its participants."""
-    from hsfiq.actors import command_line
     from hsfiq.drafts import copy_study
 
     draft = copy_study(call.open(), command_line(), name)
@@ -368,7 +364,6 @@ def invite(
 
     Each resumes where its participant stopped.
     """
-    from hsfiq.actors import command_line
     from hsfiq.collect.participants import places_for_invitations, write_invitations
     from hsfiq.study.config import config_of
 
@@ -617,7 +612,6 @@ def extend(
 
     Existing questions are unchanged. The study may be served at the same time.
     """
-    from hsfiq.actors import command_line
     from hsfiq.collect.owner import extend_while_running
     from hsfiq.study.images import check_and_record
 
@@ -771,7 +765,6 @@ def next_(
             "can only be used with CONFIG.toml",
             "leave it out: the old study decides",
         )
-    from hsfiq.actors import command_line
     from hsfiq.model.informative_pairs import choose_pairs, require_enough
     from hsfiq.next_study import NOTHING, after, from_file, held_out_of, possibilities, store_study
 
