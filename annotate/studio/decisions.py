@@ -17,7 +17,6 @@ from sqlalchemy.orm import Session
 from hsfiq.actors import Action, Permission
 from hsfiq.annotate.owner.downloads import csv_file
 from hsfiq.annotate.owner.login import OWNER
-from hsfiq.annotate.owner.study_pages import number_in, study_of
 from hsfiq.annotate.studio.shell import Act, Desk, Said, Studio, desk_of
 from hsfiq.audit import record
 from hsfiq.collect.owner import applied_rules, apply_rule, left_out_by, undo_rule
@@ -60,10 +59,6 @@ def money(cents: int, currency: str) -> str:
     """An amount in the usual notation: `£1.80`, or `1.80 CHF`."""
     amount = f"{Decimal(cents) / 100:,.2f}"
     return f"{SYMBOLS[currency]}{amount}" if currency in SYMBOLS else f"{amount} {currency}".strip()
-
-
-def study_at(desk: Desk, session: Session) -> Study:
-    return study_of(session, number_in(desk.place["study_id"]))
 
 
 def reward_of(session: Session, study: Study) -> tuple[int, str] | None:
@@ -157,8 +152,7 @@ def decide_on(desk: Desk) -> Said:
     if chosen not in ("approve", "bonus", "reject", "ask", "") or answers not in COUNTS:
         raise Refused("choose what to do")
     pay = "approve" if chosen == "bonus" else chosen
-    with desk.database.writing() as session:
-        study = study_at(desk, session)
+    with desk.writing() as (session, study):
         person = by_name(session, study, desk.text("person"))
         before, name = person.status, person.name
         decide(
@@ -194,8 +188,8 @@ SAID = {
 def undecide(desk: Desk) -> Said:
     """Undo a decision, and stop notifying Prolific of it."""
     asked, before = desk.given.get("asked") is True, desk.text("before")
-    with desk.database.writing() as session:
-        person = by_name(session, study_at(desk, session), desk.text("person"))
+    with desk.writing() as (session, study):
+        person = by_name(session, study, desk.text("person"))
         stop_payment(session, payment_job(session, person), f"pay {person.id}")
         undo_decision(session, desk.actor, person, asked=asked, before=before)
     return Said(desk.t("The decision was undone."))
@@ -214,12 +208,11 @@ def stop_payment(session: Session, job: Job | None, kind: str) -> None:
 
 def pay_everybody(desk: Desk) -> Said:
     now = datetime.now(UTC)
-    with desk.database.reading() as session:
-        people = passed(session, study_at(desk, session))
+    with desk.reading() as (session, study):
+        people = passed(session, study)
     if len(people) != desk.number("n"):
         raise Conflict(f"the number of waiting people is now {len(people):,}", remedy="look again")
-    with desk.database.writing() as session:
-        study = study_at(desk, session)
+    with desk.writing() as (session, study):
         pay_people(session, study, desk.actor, people, now)
         add_payment(session, desk, study, people)
     said = desk.n("{n} person is to be paid.", "{n} people are to be paid.", len(people))
@@ -231,8 +224,7 @@ def unpay_everybody(desk: Desk) -> Said:
         decided_at = datetime.fromisoformat(desk.text("at")).astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise Refused("this is not the time of a decision") from error
-    with desk.database.writing() as session:
-        study = study_at(desk, session)
+    with desk.writing() as (session, study):
         jobs = select(Job).where(Job.study_id == study.id, Job.kind == "pay")
         stop_payment(session, session.scalar(jobs.order_by(Job.id.desc()).limit(1)), "pay")
         number = undo_payments(session, study, desk.actor, decided_at)
@@ -240,8 +232,7 @@ def unpay_everybody(desk: Desk) -> Said:
 
 
 def send_again(desk: Desk) -> Said:
-    with desk.database.writing() as session:
-        study = study_at(desk, session)
+    with desk.writing() as (session, study):
         person = by_name(session, study, desk.text("person"))
         job = payment_job(session, person)
         if job is not None and job.state == "done":  # Prolific had no submission to review
@@ -351,21 +342,21 @@ def rate(own: Sequence[tuple[float, int]]) -> tuple[float, float]:
 def apply(desk: Desk) -> Said:
     """Leave out the people selected by the rule in the address."""
     limits = limits_in(desk)
-    with desk.database.reading() as session:
-        people = left_out_by(session, study_at(desk, session), limits)
+    with desk.reading() as (session, study):
+        people = left_out_by(session, study, limits)
     if len(people) != desk.number("n"):
         raise Conflict(
             f"the number of people to leave out is now {len(people):,}", remedy="look again"
         )
-    with desk.database.writing() as session:
-        names = apply_rule(session, study_at(desk, session), limits, people, desk.actor)
+    with desk.writing() as (session, study):
+        names = apply_rule(session, study, limits, people, desk.actor)
     said = desk.n("{n} person is left out.", "{n} people are left out.", len(names))
     return Said(said, {"act": "unapply", "rule": described(limits)} if names else None)
 
 
 def unapply(desk: Desk) -> Said:
-    with desk.database.writing() as session:
-        names = undo_rule(session, study_at(desk, session), desk.text("rule"), desk.actor)
+    with desk.writing() as (session, study):
+        names = undo_rule(session, study, desk.text("rule"), desk.actor)
     return Said(desk.n("{n} person counts again.", "{n} people count again.", len(names)))
 
 
@@ -384,8 +375,7 @@ def add_pay_list(app: FastAPI, studio: Studio) -> None:
     @app.get(f"{OWNER}/study/{{study_id}}/pay.csv")
     def pay_csv(request: Request) -> Response:
         desk = desk_of(studio, request, Permission.MANAGE)
-        with desk.database.reading() as session:
-            study = study_at(desk, session)
+        with desk.reading() as (session, study):
             rows = list(pay_list(session, study))
         with desk.database.writing() as session:
             record(session, desk.actor, Action.PARTICIPANT_PAYOUT, study=study.name, about="all")

@@ -12,7 +12,6 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from hsfiq.annotate.studio.decisions import study_at
 from hsfiq.annotate.studio.shell import Act, Desk, Said
 from hsfiq.collect.review import hides_results
 from hsfiq.db.source_tables import Dataset
@@ -166,8 +165,7 @@ def learn(desk: Desk) -> Said:
         if is_retrained
         else (SCORE, "Does this scorer agree with people? {release}")
     )
-    with desk.database.writing() as session:
-        study = study_at(desk, session)
+    with desk.writing() as (session, study):
         release = release_made(session, desk.database, study, desk.text("release"))
         if not can_learn_from(study, release):
             raise Refused("this release has no preferences")

@@ -12,7 +12,6 @@ from sqlalchemy import select
 
 from hsfiq.actors import Action, Permission
 from hsfiq.annotate.owner.study_pages import MOST_AT_ONCE, new_links
-from hsfiq.annotate.studio.decisions import study_at
 from hsfiq.annotate.studio.shell import Act, Desk, Page, Said
 from hsfiq.annotate.studio.watch import SAID_OF, View, set_person
 from hsfiq.audit import record
@@ -32,8 +31,7 @@ from hsfiq.errors import Refused
 
 def view(desk: Desk) -> Mapping[str, object]:
     now, asked = datetime.now(UTC), View(desk.request.query_params)
-    with desk.database.reading() as session:
-        study = study_at(desk, session)
+    with desk.reading() as (session, study):
         text = asked.text("q").strip()
         page = people_page(session, study, text, asked.number("page"))
         people = session.scalars(
@@ -62,8 +60,7 @@ def view(desk: Desk) -> Mapping[str, object]:
 def make_links(desk: Desk) -> Said:
     """Make personal links; the page shows them in this reply only."""
     number = desk.number("count")
-    with desk.database.writing() as session:
-        study = study_at(desk, session)
+    with desk.writing() as (session, study):
         root = str(desk.request.base_url)
         desk.request.state.links = new_links(
             session, study, number, desk.actor, root, desk.text("once")
@@ -80,8 +77,7 @@ def set_status(desk: Desk) -> Said:
     to = desk.text("to")
     if to not in CHANGES:
         raise Refused("this page only pauses and resumes a study")
-    with desk.database.writing() as session:
-        study = study_at(desk, session)
+    with desk.writing() as (session, study):
         perform(session, OwnerAction(study.name, None, to, CHANGES[to][0]), desk.actor)
     undo = {"act": "status", "to": "open" if to == "pause" else "pause"}
     return Said(desk.t(SAID_OF[to]), undo=undo)
@@ -90,8 +86,7 @@ def set_status(desk: Desk) -> Said:
 def send(desk: Desk) -> Said:
     """Send a message to all current participants, or to one participant."""
     name = desk.text("to").strip()
-    with desk.database.writing() as session:
-        study = study_at(desk, session)
+    with desk.writing() as (session, study):
         person = by_name_or_platform_id(session, study, name) if name else None
         send_message(session, study, desk.text("text"), to=person, now=datetime.now(UTC))
         whom = person.name if person else "everybody"

@@ -19,7 +19,6 @@ from hsfiq.actors import Permission
 from hsfiq.annotate.owner.downloads import chunks, zip_of_folder
 from hsfiq.annotate.owner.login import OWNER
 from hsfiq.annotate.pages import message_page, offer_of
-from hsfiq.annotate.studio.decisions import study_at
 from hsfiq.annotate.studio.learning import (
     JOB_ACTS,
     LEARNING_ACTS,
@@ -94,8 +93,7 @@ class Computed:
 
 
 def view(desk: Desk) -> Mapping[str, object]:
-    with desk.database.reading() as session:
-        study = study_at(desk, session)
+    with desk.reading() as (session, study):
         is_shown = not hides_results(session, study)
         computed = computed_of(desk, newest_report(session, study.id))
         releases = releases_made(session, desk.database, study) if is_shown else []
@@ -203,8 +201,7 @@ def tick(desk: Desk) -> Said:
     """Choose a filter or leave it out; which ones are chosen is in the page's address."""
     name = desk.text("field")
     kind, _ = parse_filter(name)
-    with desk.database.reading() as session:
-        study = study_at(desk, session)
+    with desk.reading() as (session, study):
         before = chosen_filters(desk, study, computed_of(desk, newest_report(session, study.id)))
     chosen = [each for each in before if parse_filter(each)[0] != kind]
     chosen += [name] if desk.given.get("value") is True else []
@@ -213,8 +210,7 @@ def tick(desk: Desk) -> Said:
 
 def compute(desk: Desk) -> Said:
     """Compute the report of the answers so far that the chosen filters keep."""
-    with desk.database.writing() as session:
-        study = study_at(desk, session)
+    with desk.writing() as (session, study):
         filters = chosen_filters(desk, study, computed_of(desk, newest_report(session, study.id)))
         forget_old_reports(session, study.id)
         command = ["export", "--study", study.name, "--report", f"{FOLDER}/{REPORT}", "--force"]
@@ -234,23 +230,21 @@ def options(filters: Sequence[str]) -> list[str]:
 
 
 def share(desk: Desk) -> Said:
-    with desk.database.writing() as session:
-        study = study_at(desk, session)
+    with desk.writing() as (session, study):
         shared = share_report(session, desk.actor, study, desk.text("once"))
     desk.request.state.link = f"{desk.request.base_url}shared/{shared.token}/"
     return Said(desk.t("Copy the link now: it is shown only once."))
 
 
 def revoke(desk: Desk) -> Said:
-    with desk.database.writing() as session:
-        revoke_report(session, desk.actor, study_at(desk, session), desk.number("link"))
+    with desk.writing() as (session, study):
+        revoke_report(session, desk.actor, study, desk.number("link"))
     return Said(desk.t("The link no longer works."))
 
 
 def make(desk: Desk) -> Said:
     """Make a release of every kind that the study has, compare it with the last, and verify it."""
-    with desk.database.writing() as session:
-        study = study_at(desk, session)
+    with desk.writing() as (session, study):
         require_shown(session, study)
         computed = computed_of(desk, newest_report(session, study.id))
         version, publication = full_version(desk.text("version")), publication_of(desk, study)
@@ -327,8 +321,7 @@ def push(desk: Desk) -> None:
 
 
 def queue_release(desk: Desk, kind: str, about: str, command: str, *options: str) -> None:
-    with desk.database.writing() as session:
-        study = study_at(desk, session)
+    with desk.writing() as (session, study):
         release = release_made(session, desk.database, study, desk.text("release"))
         commands = [["release", command, str(release.folder), *options]]
         line = desk.t(about, release=release.title)
@@ -359,8 +352,7 @@ RESULTS = Page(
 
 
 def texts_view(desk: Desk) -> Mapping[str, object]:
-    with desk.database.reading() as session:
-        study = study_at(desk, session)
+    with desk.reading() as (session, study):
         row = StudyRow.of(study)
         return {
             "title": desk.t("Questionnaire and consent"),
@@ -412,8 +404,7 @@ def or_missing(make: Callable[[], Response]) -> Response:
 
 
 def report_file(desk: Desk, job_id: int, path: str) -> Response:
-    with desk.database.reading() as session:
-        study = study_at(desk, session)
+    with desk.reading() as (session, study):
         require_shown(session, study)
         job = session.get(Job, job_id) if job_id < 2**31 else None
     if job is None or job.study_id != study.id:
@@ -426,8 +417,8 @@ def report_file(desk: Desk, job_id: int, path: str) -> Response:
 
 def release_file(desk: Desk, file: str) -> Response:
     name, _, kind = file.rpartition(".")
-    with desk.database.reading() as session:
-        found = release_made(session, desk.database, study_at(desk, session), name)
+    with desk.reading() as (session, study):
+        found = release_made(session, desk.database, study, name)
     if kind == "xlsx":
         return download([workbook(found)], file)
     if kind == "zip":

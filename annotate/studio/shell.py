@@ -6,7 +6,8 @@ address; the reply has the updated page, and `static/studio/studio.js` applies t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse
+from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
 
 from hsfiq.actors import Actor, Permission, User
@@ -27,10 +29,12 @@ from hsfiq.annotate.owner.login import (
     language_of,
     translated,
 )
+from hsfiq.annotate.owner.study_pages import number_in, study_of
 from hsfiq.annotate.pages import FOLDER, render
 from hsfiq.annotate.security import relative_root
 from hsfiq.annotate.serving.proxy import remote_user
 from hsfiq.db.engine import Database
+from hsfiq.db.tables import Study
 from hsfiq.drafts import ChangedElsewhere
 from hsfiq.errors import HsfiqError, Refused, Unavailable
 from hsfiq.readers.files import parse_json
@@ -78,6 +82,20 @@ class Desk:
     def root(self) -> str:
         """The relative address of /owner/."""
         return f"{relative_root(self.request)}{OWNER[1:]}/"
+
+    def study_in(self, session: Session) -> Study:
+        """The study of the page's address."""
+        return study_of(session, number_in(self.place["study_id"]))
+
+    @contextmanager
+    def reading(self) -> Iterator[tuple[Session, Study]]:
+        with self.database.reading() as session:
+            yield session, self.study_in(session)
+
+    @contextmanager
+    def writing(self) -> Iterator[tuple[Session, Study]]:
+        with self.database.writing() as session:
+            yield session, self.study_in(session)
 
     def may(self, permission: str) -> bool:
         return self.user.may(Permission(permission))

@@ -20,7 +20,7 @@ from hsfiq.actors import Action, Permission
 from hsfiq.annotate.owner.downloads import csv_file
 from hsfiq.annotate.owner.login import OWNER
 from hsfiq.annotate.owner.study_pages import study_of
-from hsfiq.annotate.studio.decisions import ACTS, decision_of, reward_of, rule_of, study_at
+from hsfiq.annotate.studio.decisions import ACTS, decision_of, reward_of, rule_of
 from hsfiq.annotate.studio.figures import Kept, figures_view
 from hsfiq.annotate.studio.shell import Desk, Page, Said, Studio, add_page, desk_of
 from hsfiq.audit import Selection, count_entries, last_time, newest_entries, record
@@ -193,8 +193,7 @@ class View:
 
 def view(desk: Desk) -> Mapping[str, object]:
     now, asked = datetime.now(UTC), View(desk.request.query_params)
-    with desk.database.reading() as session:
-        study = study_at(desk, session)
+    with desk.reading() as (session, study):
         known = known_of(desk.database, session, study)
         keys = find_people(session, study, asked.people, known.figures, now)
         page = min(max(1, asked.number("page")), max(1, -(-len(keys) // PER_PAGE)))
@@ -398,8 +397,7 @@ def set_status(desk: Desk) -> Said:
     to, seen = desk.text("to"), desk.text("shown")
     if to not in STUDY_ACTIONS or seen not in BACK:
         raise Refused("a study is opened for the first time in the last step of its set-up")
-    with desk.database.writing() as session:
-        study = study_at(desk, session)
+    with desk.writing() as (session, study):
         if study.status != STUDY_ACTIONS[to]:  # otherwise the reply was lost
             perform(session, OwnerAction(study.name, None, to, seen), desk.actor)
     undo = {"act": "status", "to": BACK[seen], "shown": STUDY_ACTIONS[to]}
@@ -415,8 +413,7 @@ SAID_OF = {
 
 def give_place(desk: Desk) -> Said:
     """Give the unanswered questions of a person who has stopped to the next participant."""
-    with desk.database.writing() as session:
-        study = study_at(desk, session)
+    with desk.writing() as (session, study):
         person = by_name(session, study, desk.text("person"))
         perform(session, prepare(study, "reassign", person), desk.actor)
     return Said(desk.t("The next person to arrive gets the place of {name}.", name=person.name))
@@ -430,8 +427,7 @@ def set_person(desk: Desk) -> Said:
     to = desk.text("to")
     if to not in OF_PERSON:
         raise Refused("this page only pauses and resumes people")
-    with desk.database.writing() as session:
-        study = study_at(desk, session)
+    with desk.writing() as (session, study):
         person = by_name(session, study, desk.text("person"))
         action = prepare(study, to, person)
         if (action.status_seen, action.status_after) != OF_PERSON[to]:
@@ -445,31 +441,30 @@ def set_person(desk: Desk) -> Said:
 
 
 def note(desk: Desk) -> Said:
-    with desk.database.writing() as session:
-        study, now = study_at(desk, session), datetime.now(UTC)
+    with desk.writing() as (session, study):
+        now = datetime.now(UTC)
         written = add_note(session, study, desk.actor, desk.text("about"), desk.text("text"), now)
     return Said(desk.t("Noted."), undo={"act": "unnote", "note": written.id})
 
 
 def unnote(desk: Desk) -> Said:
-    with desk.database.writing() as session:
-        study, may_all = study_at(desk, session), desk.may(Permission.MANAGE)
+    with desk.writing() as (session, study):
+        may_all = desk.may(Permission.MANAGE)
         delete_note(session, study, desk.actor, desk.number("note"), may_delete_all=may_all)
     return Said(desk.t("The note is deleted."))
 
 
 def review(desk: Desk) -> Said | None:
     answer, done = desk.text("answer"), desk.given.get("again") is None
-    with desk.database.writing() as session:
-        study, now = study_at(desk, session), datetime.now(UTC)
+    with desk.writing() as (session, study):
+        now = datetime.now(UTC)
         mark_reviewed(session, study, desk.actor, answer, now, done=done)
     again = {"act": "review", "answer": answer, "again": "1"}
     return Said(desk.t("Done."), undo=again) if done else None
 
 
 def show_results(desk: Desk) -> Said:
-    with desk.database.writing() as session:
-        study = study_at(desk, session)
+    with desk.writing() as (session, study):
         if hides_results(session, study):  # otherwise a reply was lost, or another tab shows them
             unblind(session, study, desk.actor, datetime.now(UTC))
     return Said(desk.t("Results by system are shown from now on. The report will say so."))
@@ -548,7 +543,7 @@ def table_file(studio: Studio, request: Request, table: str) -> Response:
     desk = desk_of(studio, request, Permission.EXPORT)
     with desk.database.reading() as session:
         try:
-            study = study_at(desk, session)
+            study = desk.study_in(session)
         except Refused:
             return Response(status_code=404)
         lines = list(lines_of(desk, session, study, table))
@@ -566,8 +561,7 @@ ENTRIES = 50
 
 def history(desk: Desk) -> Mapping[str, object]:
     asked = View(desk.request.query_params)
-    with desk.database.reading() as session:
-        study = study_at(desk, session)
+    with desk.reading() as (session, study):
         selection = Selection(study.name)
         number = count_entries(session, selection)
         page = min(max(1, asked.number("page")), max(1, -(-number // ENTRIES)))
