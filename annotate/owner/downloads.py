@@ -54,7 +54,7 @@ def add_audit(app: FastAPI, identities: Identities) -> None:
 
 def saved_file(name: str, content: bytes | str, media_type: str) -> Response:
     """A file that the browser saves; every study name is valid in a header."""
-    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
     return Response(content, media_type=media_type, headers=headers)
 
 

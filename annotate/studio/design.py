@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from math import isnan
 from typing import TYPE_CHECKING, Any
@@ -39,25 +38,16 @@ Curve = Sequence[tuple[int, float]]
 # What the choices lead to.
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """The minutes, the cost and the precision; `planned` is None if the precision is unknown."""
-
-    budget: Budget
-    size: StudySize
-    planned: Planned | None
-    curve: Curve
-
-
-def figures_of(setup: Setup) -> Figures | None:
-    """None while no question can be asked."""
+def figures_of(setup: Setup) -> Mapping[str, object] | None:
+    """The minutes, the cost and the precision, if known; None while no question can be asked."""
     asked, budget = setup.draft.asked, budget_in(setup)
     if not budget.participants:
         return None
     size = StudySize.of(setup.config, budget, len(asked.systems), asked.queries)
     compares = KINDS[setup.config.design.kind].has_preferences and size.systems > 1
     follows = setup.draft.entered.value(OVERLAP, None) is None
-    return Figures(budget, size, *(precision(size, follows=follows) if compares else (None, ())))
+    planned, curve = precision(size, follows=follows) if compares else (None, ())
+    return {"budget": budget, "size": size, "planned": planned, "curve": curve}
 
 
 def budget_in(setup: Setup) -> Budget:

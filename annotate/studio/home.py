@@ -22,6 +22,7 @@ from hsfiq.annotate.studio.shell import Desk, Page, Said, Studio, add_page, desk
 from hsfiq.audit import last_time, record
 from hsfiq.collect.progress import progress_of
 from hsfiq.collect.studies import find_study, list_studies
+from hsfiq.db.failures import first_existing
 from hsfiq.db.source_tables import Dataset, Image, Login
 from hsfiq.db.studio_tables import Draft, DraftChange, Job
 from hsfiq.db.tables import Pair, RetrievedImage, RetrievedSet, Study
@@ -146,34 +147,21 @@ def view(desk: Desk) -> Mapping[str, object]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Installation:
-    """Information about the server for owners."""
-
-    address: str
-    is_local: bool
-    free: float
-    total: float
-    backup: datetime | None
-    people: Sequence[str]
-
-
-def installation_of(session: Session, desk: Desk) -> Installation:
-    """Space is in GB."""
+def installation_of(session: Session, desk: Desk) -> Mapping[str, object]:
+    """Information about the server for owners; space is in GB."""
     home = uploads_home(desk.database)
-    place = next((each for each in (home, *home.parents) if each.is_dir()), Path("/"))
-    usage = shutil.disk_usage(place)
+    usage = shutil.disk_usage(first_existing(home) or Path("/"))
     valid = select(Login.account_id).where(Login.expires_at > datetime.now(UTC)).distinct()
     users = (user_with_id(session, key) for key in session.scalars(valid))
     address = str(desk.request.base_url)
-    return Installation(
-        address=address,
-        is_local=is_local(address),
-        free=usage.free / 1e9,
-        total=usage.total / 1e9,
-        backup=last_time(session, Action.DB_BACKUP),
-        people=[f"{user.name} ({user.role})" for user in users if user is not None],
-    )
+    return {
+        "address": address,
+        "is_local": is_local(address),
+        "free": usage.free / 1e9,
+        "total": usage.total / 1e9,
+        "backup": last_time(session, Action.DB_BACKUP),
+        "people": [f"{user.name} ({user.role})" for user in users if user is not None],
+    }
 
 
 def new_study(desk: Desk) -> Said:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator, Mapping, Sequence
-from io import StringIO
+from codecs import BOM_UTF8
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from logging import getLogger
 from threading import Thread
 from typing import Any, NamedTuple
@@ -14,17 +13,18 @@ from sqlalchemy import func, select
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.concurrency import run_in_threadpool
 
-from hsfiq.actors import Permission
 from hsfiq.annotate.image_copies import lower_priority
 from hsfiq.annotate.images import NO_SUCH_IMAGE, file_response, not_found
+from hsfiq.annotate.owner.downloads import MEDIA_TYPES, saved_file
 from hsfiq.annotate.owner.login import OWNER
 from hsfiq.annotate.payloads import DRAFT_UPLOAD
-from hsfiq.annotate.studio.setup import Setup, Step, Summary, setup_of
-from hsfiq.annotate.studio.shell import Said, Studio, desk_of
+from hsfiq.annotate.studio.setup import Setup, Step, Summary, setup_at
+from hsfiq.annotate.studio.shell import Said, Studio
 from hsfiq.db.source_tables import Dataset, Triplet
 from hsfiq.drafts import Content, QueryTable, find_draft, image_root, images_of
 from hsfiq.errors import HsfiqError, Refused
 from hsfiq.images.folder import UnknownName
+from hsfiq.payout import csv_bytes
 from hsfiq.readers.own_queries import COLUMNS, WrongRow, row_number
 from hsfiq.text import spreadsheet_text
 from hsfiq.uploads import (
@@ -271,11 +271,8 @@ STEP = Step("images", "Images and queries", summary, view, {act.__name__: act fo
 
 
 def add_uploads(app: FastAPI, studio: Studio) -> None:
-    def setup_at(request: Request) -> Setup:
-        return setup_of(desk_of(studio, request, Permission.MANAGE))
-
     def received(request: Request, body: bytes) -> dict[str, object]:
-        setup = setup_at(request)
+        setup = setup_at(studio, request)
         if setup.is_fixed:
             raise Refused("this is fixed since the study was opened")
         given = request.query_params
@@ -294,7 +291,7 @@ def add_uploads(app: FastAPI, studio: Studio) -> None:
 
     @app.get(f"{OWNER}/draft/{{token}}/image/{{name:path}}")
     def image(request: Request, name: str) -> Response:
-        draft = setup_at(request).draft
+        draft = setup_at(studio, request).draft
         images = images_of(draft.content, draft.folder)
         try:
             image_id = "" if images is None else images.id_of(name)
@@ -307,28 +304,19 @@ def add_uploads(app: FastAPI, studio: Studio) -> None:
 
     @app.get(f"{OWNER}/draft/{{token}}/rows.csv")
     def rows(request: Request) -> Response:
-        setup = setup_at(request)
-        text = "\ufeff" + "".join(csv_lines(setup))
-        headers = {
-            "Content-Disposition": 'attachment; filename="rows.csv"',
-            "Cache-Control": "no-store",
-        }
-        return Response(text, media_type="text/csv; charset=utf-8", headers=headers)
+        lines = csv_bytes(csv_lines(setup_at(studio, request)))
+        return saved_file("rows.csv", BOM_UTF8 + lines, MEDIA_TYPES["csv"])
 
 
-def csv_lines(setup: Setup) -> Iterator[str]:
+def csv_lines(setup: Setup) -> Iterator[Iterable[object]]:
     """The invalid rows, with the file's own column names."""
     table = setup.material.table
     columns = {} if table is None else {"query_id": "query_id", **table.columns}
-    cells = [["row", *columns.values(), "what is wrong"]]
+    yield map(spreadsheet_text, ("row", *columns.values(), "what is wrong"))
     for row in setup.material.wrong:
         why = "; ".join(error.what for error in row.errors)
         values = (str(row.row.value.get(ours, "")) for ours in columns)
-        cells.append([row_number(row.row.where), *values, why])
-    for line in cells:
-        text = StringIO()
-        csv.writer(text).writerow(map(spreadsheet_text, line))
-        yield text.getvalue()
+        yield map(spreadsheet_text, (row_number(row.row.where), *values, why))
 
 
 PATIENCE = 2.0

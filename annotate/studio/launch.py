@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from fastapi import FastAPI, Request, Response
 
-from hsfiq.actors import Action, Permission
+from hsfiq.actors import Action
 from hsfiq.annotate.owner.login import OWNER
 from hsfiq.annotate.studio.design import leave_out_gold
 from hsfiq.annotate.studio.question import preview_address
-from hsfiq.annotate.studio.setup import Setup, State, Step, Summary, named, setup_of, step_of
-from hsfiq.annotate.studio.shell import Said, Studio, desk_of, file_response
+from hsfiq.annotate.studio.setup import Setup, State, Step, Summary, named, setup_at, step_of
+from hsfiq.annotate.studio.shell import Said, Studio, file_response
 from hsfiq.audit import last_actor, last_time
 from hsfiq.collect.studies import find_study
 from hsfiq.db.studio_tables import Job
@@ -195,7 +195,7 @@ def add_rehearsal(app: FastAPI, studio: Studio) -> None:
 
     @app.get(f"{OWNER}/draft/{{token}}/rehearsal/{{path:path}}")
     def file(request: Request, path: str) -> Response:
-        setup = setup_of(desk_of(studio, request, Permission.MANAGE))
+        setup = setup_at(studio, request)
         with studio.database.reading() as session:
             job = latest(jobs_of(session, draft_id=setup.draft.id), REHEARSAL)
         if job is None:

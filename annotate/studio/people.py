@@ -13,6 +13,7 @@ from fastapi import FastAPI, Form, Request, Response
 from markupsafe import Markup
 
 from hsfiq.actors import Permission
+from hsfiq.annotate.owner.downloads import csv_file
 from hsfiq.annotate.owner.login import OWNER
 from hsfiq.annotate.owner.study_pages import MOST_AT_ONCE, new_links
 from hsfiq.annotate.studio.design import budget_in, currency_of, paid
@@ -256,7 +257,4 @@ def add_links(app: FastAPI, studio: Studio) -> None:
         with desk.database.writing() as session:
             study = study_called(session, name)
             made = new_links(session, study, number, desk.actor, str(request.base_url), once)
-        lines = ["participant,link", *(",".join(each) for each in made), ""]
-        disposition = f'attachment; filename="{name}-links.csv"'
-        headers = {"Content-Disposition": disposition, "Cache-Control": "no-store"}
-        return Response("\r\n".join(lines), media_type="text/csv", headers=headers)
+        return csv_file(f"{name}-links.csv", [("participant", "link"), *made])

@@ -16,7 +16,15 @@ from hsfiq.annotate.owner.login import OWNER
 from hsfiq.annotate.pages import render
 from hsfiq.annotate.preview import framed_path, preview_of_draft, preview_path
 from hsfiq.annotate.security import HEADERS, relative_root
-from hsfiq.annotate.studio.setup import Setup, Step, Summary, change_texts, setup_of, typed
+from hsfiq.annotate.studio.setup import (
+    Setup,
+    Step,
+    Summary,
+    change_texts,
+    setup_at,
+    setup_of,
+    typed,
+)
 from hsfiq.annotate.studio.shell import Said, Studio, desk_of, frame
 from hsfiq.annotate.studio.systems import covered
 from hsfiq.annotate.texts import guidelines_file, set_names, standard_guidelines
@@ -76,7 +84,7 @@ def add_preview_of_draft(app: FastAPI, studio: Studio) -> None:
     @app.get(f"{OWNER}/draft/{{token}}/texts/{{tag}}.json")
     def language_file(request: Request, tag: str) -> Response:
         """What study.toml needs beside it."""
-        setup = setup_of(desk_of(studio, request, Permission.MANAGE))
+        setup = setup_at(studio, request)
         texts = json.dumps(setup.draft.content.texts.get(tag, {}), ensure_ascii=False, indent=2)
         return Response(texts, media_type="application/json", headers=UNCACHED)
 

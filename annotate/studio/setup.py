@@ -10,9 +10,9 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import PlainTextResponse
 
 from hsfiq.actors import Action, Permission
+from hsfiq.annotate.owner.downloads import saved_file
 from hsfiq.annotate.owner.login import OWNER
 from hsfiq.annotate.studio.shell import Act, Desk, Page, Said, Studio, add_page, desk_of
 from hsfiq.audit import record
@@ -160,6 +160,10 @@ def setup_of(desk: Desk) -> Setup:
         return Setup(desk, snapshot(session, desk.database, desk.place["token"]))
 
 
+def setup_at(studio: Studio, request: Request) -> Setup:
+    return setup_of(desk_of(studio, request, Permission.MANAGE))
+
+
 def add_steps(app: FastAPI, studio: Studio, steps: tuple[Step, ...]) -> None:
     """Add the pages of the steps, in their order, and the study's file."""
     for step in steps:
@@ -167,13 +171,9 @@ def add_steps(app: FastAPI, studio: Studio, steps: tuple[Step, ...]) -> None:
 
     @app.get(f"{OWNER}/draft/{{token}}/study.toml")
     def file(request: Request) -> Response:
-        setup = setup_of(desk_of(studio, request, Permission.MANAGE))
-        name = f"{setup.draft.name or 'study'}.toml"
-        headers = {
-            "Content-Disposition": f'attachment; filename="{name}"',
-            "Cache-Control": "no-store",
-        }
-        return PlainTextResponse(toml_of(setup.draft.content, setup.draft.folder), headers=headers)
+        draft = setup_at(studio, request).draft
+        text = toml_of(draft.content, draft.folder)
+        return saved_file(f"{draft.name or 'study'}.toml", text, "text/plain")
 
 
 def step_page(step: Step, steps: tuple[Step, ...]) -> Page:
