@@ -43,7 +43,14 @@ from hsfiq.importing import dataset_named, ids_of_images, import_queries, import
 from hsfiq.readers import own_queries, runs
 from hsfiq.readers.files import ErrorList, read_text
 from hsfiq.readers.runs import PlacedList
-from hsfiq.study.capacity import Budget, budget_of, duration_of, require_enough_forms
+from hsfiq.study.capacity import (
+    Budget,
+    budget_of,
+    capacity_of,
+    duration_of,
+    recruited,
+    require_enough_forms,
+)
 from hsfiq.study.config import StudyConfig, config_of
 from hsfiq.study.config_file import located, read_config
 from hsfiq.study.creation import create_study
@@ -524,7 +531,23 @@ def redraw_if_changed(
         raise located(project.study_file, error) from error
     write_whole(project.folder / MARKER, marker_text(project.pay, in_file).encode())
     verb = "drawn" if key is None else "redrawn, because its file has changed"
-    return f"study {wanted.study.name}: {verb}"
+    return f"study {wanted.study.name}: {verb}{places_without_people(database, wanted)}"
+
+
+def places_without_people(database: Database, config: StudyConfig) -> str:
+    """A warning if the study asks more than its participants will answer, "" if it does not."""
+    with database.reading() as session:
+        study = find_study(session, config.study.name)
+        if study is None:
+            return ""
+        capacity = capacity_of(session, study)
+    people = recruited(config.recruitment, capacity)
+    if people == capacity.places:
+        return ""
+    return (
+        f"; it has {capacity.places:,} places but only {people:,} participants, so some questions "
+        f"get no answer: set participants = {capacity.places}, or lower sample, in {STUDY_FILE}"
+    )
 
 
 def only_study(session: Session) -> Study | None:

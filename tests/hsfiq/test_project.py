@@ -323,6 +323,18 @@ def test_power_is_about_the_study_of_the_project(project: Path, need: Any) -> No
     assert "has changed" not in metrics.err
 
 
+def test_places_without_people_are_named_when_a_study_is_redrawn(
+    project: Path, database: Database
+) -> None:
+    change(project, "participants = 20", "participants = 18")
+    told = redraw_if_changed(database, project_in(project), command_line())
+    assert told is not None
+    assert told.endswith(
+        "it has 20 places but only 18 participants, so some questions get no answer: "
+        "set participants = 20, or lower sample, in study.toml"
+    )
+
+
 def test_the_draft_follows_its_file_until_somebody_has_enrolled(
     project: Path, database: Database
 ) -> None:
