@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from hashlib import sha256
 from importlib.resources import files
 from math import ceil
@@ -30,7 +31,7 @@ from hsfiq.atomic_files import draft_folder, explained_write_errors, write_whole
 from hsfiq.audit import record
 from hsfiq.collect.participants import places_for_invitations, write_invitations
 from hsfiq.collect.progress import participants_of
-from hsfiq.collect.studies import find_study, list_studies
+from hsfiq.collect.studies import find_study, list_studies, study_called
 from hsfiq.db.engine import Database, open_database
 from hsfiq.db.source_tables import Dataset
 from hsfiq.db.sqlite import make_folder_private, sqlite_url
@@ -63,7 +64,6 @@ from hsfiq.text import count_text
 MARKER, STUDY_FILE, DATABASE_FILE = "hsfiq.toml", "study.toml", "hsfiq.db"
 INVITATIONS_FILE = "invitations.csv"
 
-CURRENCY = re.compile(r"[A-Z]{3}")
 PAY = re.compile(r"(\d{1,6}(?:[.,]\d{1,2})?)\s*([A-Za-z]{3})?")
 
 
@@ -438,9 +438,7 @@ def make_project(
                 record(session, actor, Action.DATA_IMPORT, about=f"dataset {name}")
             warnings = write_and_draw(database, draft, name, sources, choices, size, actor, track)
             with database.reading() as session:
-                study = find_study(session, name)
-                if study is None:
-                    raise NothingToDo(f"study {name} was not stored")
+                study = study_called(session, name)
                 config = config_of(study)
                 budget = budget_of(session, study, config, choices.per_hour)
         finally:
@@ -487,15 +485,12 @@ def draw_config(
     with database.reading() as session:
         queries = chosen_queries(session, config)
 
-    def require(session: Session, study: Study) -> None:
-        require_enough_forms(session, study, config)
-
     return create_study(
         database,
         config,
         queries,
         actor=actor,
-        require=require,
+        require=partial(require_enough_forms, config=config),
         status="draft",
         track=track,
         replaced=replaced,
@@ -582,9 +577,7 @@ def invited_links(
     """
     file = project.folder / INVITATIONS_FILE
     with database.reading() as session:
-        row = find_study(session, study)
-        if row is None:
-            raise NothingToDo(f"there is no study {study}")
+        row = study_called(session, study)
         places = places_for_invitations(session, row, datetime.now(UTC))
         invited = Participant.study_id == row.id, Participant.source == "invitation"
         has_invited = session.scalar(select(Participant.id).where(*invited).limit(1)) is not None
@@ -613,9 +606,7 @@ def links_in(path: Path, root: str) -> list[str]:
 def pay_list(database: Database, study: str, pay: Pay | None) -> str:
     """CSV of each simulated participant's pay, by the announced minutes."""
     with database.reading() as session:
-        row = find_study(session, study)
-        if row is None:
-            raise NothingToDo(f"there is no study {study}")
+        row = study_called(session, study)
         people = participants_of(session, row)
         most = max((person.questions for person in people), default=0)
         minutes = duration_of(session, row.id, config_of(row), most).minutes

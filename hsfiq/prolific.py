@@ -24,7 +24,7 @@ from hsfiq.audit import record
 from hsfiq.collect.owner import perform, prepare
 from hsfiq.collect.participants import by_name, lock_participant
 from hsfiq.collect.progress import participants_of
-from hsfiq.collect.studies import bind_platform_study, find_study, list_studies, lock_study
+from hsfiq.collect.studies import bind_platform_study, list_studies, lock_study, study_called
 from hsfiq.db.engine import Database
 from hsfiq.db.failures import unavailable
 from hsfiq.db.sqlite import file_of
@@ -56,13 +56,6 @@ ALONE = 0x687366
 def money(cents: float, currency: str) -> str:
     """An amount in hundredths in the usual notation, such as `4.50 GBP`."""
     return f"{Decimal(round(cents)) / 100:,.2f} {currency}".strip()
-
-
-def study_called(session: Session, name: str) -> Study:
-    study = find_study(session, name)
-    if study is None:
-        raise Refused(f"there is no study {name[:80]!r}")
-    return study
 
 
 def bound_id(study: Study) -> str:

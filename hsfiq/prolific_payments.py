@@ -21,9 +21,10 @@ from sqlalchemy.orm import Session
 
 from hsfiq.actors import Action
 from hsfiq.audit import record
+from hsfiq.collect.studies import study_called
 from hsfiq.db.tables import Participant, Payment
 from hsfiq.payout import LEFT_OUT, payout_of, rule_of
-from hsfiq.prolific import Counterpart, alone, bound_id, latest, money, people_of, study_called
+from hsfiq.prolific import Counterpart, alone, bound_id, latest, money, people_of
 from hsfiq.prolific_api import ProlificError, StudyReply, Submission, Unanswered
 from hsfiq.text import count_text
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -22,10 +23,10 @@ from hsfiq.collect import asked_questions, participants
 from hsfiq.collect.answers import submit
 from hsfiq.collect.checks import answer_check
 from hsfiq.collect.participant_row import ParticipantRow, read_row
-from hsfiq.collect.studies import find_study
+from hsfiq.collect.studies import study_called
 from hsfiq.db.engine import Database
 from hsfiq.db.source_tables import Image, Query, RankedList, System, Triplet
-from hsfiq.db.tables import METADATA, Check, Question, RetrievedImage, RetrievedSet, Study
+from hsfiq.db.tables import METADATA, Check, Question, RetrievedImage, RetrievedSet
 from hsfiq.drawn import SimulatedAnnotator, draw_annotators, generator
 from hsfiq.drawn.annotators import SLOPE
 from hsfiq.errors import UnreadableInput
@@ -301,9 +302,7 @@ def rehearse(
     with target.reading() as session:
         queries = chosen_queries(session, config)
 
-    def require(session: Session, study: Study) -> None:
-        require_enough_forms(session, study, config)
-
+    require = partial(require_enough_forms, config=config)
     create_study(target, config, queries, actor=actor, require=require, origin="simulated")
     with target.writing() as session:
         answer_study(session, config.study.name, strengths, seed, track, fits)
@@ -319,9 +318,7 @@ def answer_study(
     fits: Fits | None = None,
 ) -> None:
     """All participants that the study takes answer all of their questions; then it is closed."""
-    study = find_study(session, name)
-    if study is None:
-        raise UnreadableInput(name, "the study does not exist")
+    study = study_called(session, name)
     config, capacity = config_of(study), capacity_of(session, study)
     if fits is not None:
         require_fits(session, fits)

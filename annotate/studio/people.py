@@ -24,10 +24,11 @@ from hsfiq.annotate.studio.shell import Said, Studio, desk_of
 from hsfiq.annotate.texts import consent_with, facts_with, html_of, kept_of_address, texts_in
 from hsfiq.collect.owner import extend_while_running
 from hsfiq.collect.participants import places_for_invitations
+from hsfiq.collect.studies import study_called
 from hsfiq.drafts import Content
 from hsfiq.errors import HsfiqError, Refused
 from hsfiq.project import new_code
-from hsfiq.prolific import Counterpart, draft_of, make_draft, study_called
+from hsfiq.prolific import Counterpart, draft_of, make_draft
 from hsfiq.prolific_api import Access, Prolific
 from hsfiq.public_url import is_local
 from hsfiq.study.capacity import planned_judgements

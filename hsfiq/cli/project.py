@@ -451,15 +451,12 @@ def strengths_in(given: Sequence[str]) -> dict[str, float]:
 
 def release_of(database: Database, study: str, parent: Path) -> Path:
     """Export the valid answers of a study; the folder of its last release, which is HP of pairs."""
-    from hsfiq.collect.studies import find_study
-    from hsfiq.errors import NothingToDo
+    from hsfiq.collect.studies import study_called
     from hsfiq.releases.export import export_releases
     from hsfiq.study.filters import Filters
 
     with database.reading() as session:
-        row = find_study(session, study)
-        if row is None:
-            raise NothingToDo(f"there is no study {study}")
+        row = study_called(session, study)
         outcomes = export_releases(session, row, None, Filters(invalid=True), parent=parent)
     return outcomes[-1].folder
 

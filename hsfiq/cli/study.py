@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from warnings import catch_warnings
@@ -142,16 +143,12 @@ def create(
         retrievers = described_retrievers(wanted)
         with opened.reading() as session:
             queries = chosen_queries(session, wanted)
-
-        def require(session: Session, study: Study) -> None:
-            require_enough_forms(session, study, wanted)
-
         images = create_study(
             opened,
             wanted,
             queries,
             actor=command_line(),
-            require=require,
+            require=partial(require_enough_forms, config=wanted),
             origin="simulated" if simulated else "collected",
             status="draft" if draft else "open",
             retrievers=retrievers,

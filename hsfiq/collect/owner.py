@@ -21,7 +21,7 @@ from hsfiq.collect.messages import forget_messages
 from hsfiq.collect.participant_row import ANSWER_COUNTS, StudyRow
 from hsfiq.collect.places import release_unbegun, require_signable, set_quotas
 from hsfiq.collect.progress import medians_of
-from hsfiq.collect.studies import find_study, lock_study, require_unfinished
+from hsfiq.collect.studies import lock_study, require_unfinished, study_called
 from hsfiq.db.engine import Database
 from hsfiq.db.search_tables import (
     ImportedSearch,
@@ -126,10 +126,7 @@ def perform_edit(session: Session, edit: Edit, now: datetime) -> TextVersion:
     Raises:
         Conflict: the texts have changed since the owner saw them.
     """
-    study = find_study(session, edit.study)
-    if study is None:
-        raise Refused(f"there is no study {edit.study[:80]!r}")
-    study = lock_study(session, study.id)
+    study = lock_study(session, study_called(session, edit.study).id)
     if study.text_version != edit.version_seen:
         raise Conflict(
             f"the texts of study {study.name} have changed to version {study.text_version}",
@@ -293,9 +290,7 @@ def perform(session: Session, action: OwnerAction, actor: Actor) -> Deleted:
         Conflict: the status is no longer the one that the owner saw.
         Refused: the study or the participant does not exist, or the study accepts no more answers.
     """
-    study = find_study(session, action.study)
-    if study is None:
-        raise Refused(f"there is no study {action.study[:80]!r}")
+    study = study_called(session, action.study)
     require_allowed(study, action)
     if action.participant is None:
         lock_as_seen(session, study, action)

@@ -294,9 +294,7 @@ def write_invitations(
     """
     with ExitStack() as undo:
         with database.writing() as session:
-            row = studies.find_study(session, study)
-            if row is None:
-                raise Refused(f"there is no study {study!r}")
+            row = studies.study_called(session, study)
             studies.require_unfinished(row)
             invited = invite(session, row.id, count, now=datetime.now(UTC), language=language)
             about = count_text(count, "invitation")

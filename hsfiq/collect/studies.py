@@ -34,6 +34,13 @@ def find_study(session: Session, name: str) -> Study | None:
     return session.scalars(select(Study).where(Study.name == name)).one_or_none()
 
 
+def study_called(session: Session, name: str) -> Study:
+    study = find_study(session, name)
+    if study is None:
+        raise Refused(f"there is no study {name[:80]!r}")
+    return study
+
+
 def lock_study(session: Session, study_id: int) -> Study:
     """Lock and reload a study, so that concurrent enrolments cannot assign the same form."""
     return session.scalars(_locked_study(), {"study": study_id}).one()

@@ -19,7 +19,7 @@ from hsfiq.actors import Action, command_line
 from hsfiq.answer_rules import Answer
 from hsfiq.audit import record
 from hsfiq.collect.asked_questions import Step, shown_sets
-from hsfiq.collect.studies import find_study
+from hsfiq.collect.studies import study_called
 from hsfiq.db.engine import Database
 from hsfiq.db.sqlite import sqlite_url
 from hsfiq.db.tables import Question, RetrievedSet
@@ -38,7 +38,6 @@ from hsfiq.drawn import (
 )
 from hsfiq.drawn.garments import CATEGORIES, PER_CATEGORY
 from hsfiq.drawn.triplets import Split
-from hsfiq.errors import UnreadableInput
 from hsfiq.ids import REVERSED
 from hsfiq.importing import QueryFinder, dataset_named, import_runs, import_source
 from hsfiq.records import RankedList, Source
@@ -273,9 +272,7 @@ def make_answered_study(
     )
     annotators = draw_annotators(generator(seed, "annotators"), n_participants)
     with database.writing() as session:
-        study = find_study(session, NAME)
-        if study is None:
-            raise UnreadableInput(str(folder), "the demo's study is missing")
+        study = study_called(session, NAME)
         left = n_answers
         for number, annotator in enumerate(track(annotators)):
             now = START + timedelta(hours=number)
