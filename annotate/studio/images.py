@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codecs import BOM_UTF8
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from logging import getLogger
 from threading import Thread
 from typing import Any, NamedTuple
@@ -308,15 +308,15 @@ def add_uploads(app: FastAPI, studio: Studio) -> None:
         return saved_file("rows.csv", BOM_UTF8 + lines, MEDIA_TYPES["csv"])
 
 
-def csv_lines(setup: Setup) -> Iterator[Iterable[object]]:
+def csv_lines(setup: Setup) -> Iterator[Sequence[object]]:
     """The invalid rows, with the file's own column names."""
     table = setup.material.table
     columns = {} if table is None else {"query_id": "query_id", **table.columns}
-    yield map(spreadsheet_text, ("row", *columns.values(), "what is wrong"))
+    yield [*map(spreadsheet_text, ("row", *columns.values(), "what is wrong"))]
     for row in setup.material.wrong:
         why = "; ".join(error.what for error in row.errors)
         values = (str(row.row.value.get(ours, "")) for ours in columns)
-        yield map(spreadsheet_text, (row_number(row.row.where), *values, why))
+        yield [*map(spreadsheet_text, (row_number(row.row.where), *values, why))]
 
 
 PATIENCE = 2.0

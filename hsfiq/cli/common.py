@@ -439,8 +439,6 @@ class StudyCall(JsonCall):
         return chosen_study(session, self.study)
 
 
-CALLS = (Call, JsonCall, StudyCall)
-
 # Options that several commands share, as the fields of a dataclass.
 
 
@@ -460,8 +458,8 @@ class Commands(typer.Typer):
 def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
     """Replace each parameter of a command that is a dataclass by one option for each field.
 
-    The options of a `Call` are the last ones. typer reads the signature of the returned function;
-    the command receives the dataclass.
+    These options are the last ones. typer reads the signature of the returned function; the command
+    receives the dataclass.
     """
     signature = inspect.signature(command, eval_str=True)
     groups: dict[str, type[Any]] = {
@@ -478,7 +476,7 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
 
     expanded: list[Parameter] = []
     parameters = signature.parameters.values()
-    for parameter in sorted(parameters, key=lambda each: groups.get(each.name) in CALLS):
+    for parameter in sorted(parameters, key=lambda each: each.name in groups):
         if parameter.name in groups:
             expanded += options_of(parameter.annotation)
         else:

@@ -27,17 +27,25 @@ app = common.Commands(help="Evaluate ranked lists on a benchmark.", no_args_is_h
 
 # The options that the commands of `hsfiq evaluate` share.
 
+PerQueryOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Write the metrics of each query: .csv, .jsonl or .parquet.",
+        dir_okay=False,
+    ),
+]
+OutOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Write the scorer's ranked lists as JSONL.", dir_okay=False),
+]
+
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluateOptions(ScorerOptions):
     """The options that are the same for every benchmark."""
 
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Write the scorer's ranked lists as JSONL.", dir_okay=False
-        ),
-    ] = None
+    out: OutOption = None
     allow_missing: Annotated[
         bool,
         typer.Option(
@@ -89,14 +97,7 @@ class EvaluateOptions(ScorerOptions):
             metavar="FILE[,FILE]", help="The system's lists for the reference image alone."
         ),
     ] = None
-    per_query: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write the metrics of each query: .csv, .jsonl or .parquet.",
-            dir_okay=False,
-        ),
-    ] = None
+    per_query: PerQueryOption = None
     seed: Annotated[
         int, typer.Option(min=0, help="The seed of the resamples and permutations.")
     ] = 0
@@ -226,6 +227,7 @@ SubmissionOption = Annotated[
 
 @app.command(epilog="Example: hsfiq evaluate fashioniq --data fashion-iq --run sprc.json")
 def fashioniq(
+    options: EvaluateOptions,
     data: Annotated[Path, typer.Option(metavar="DIR", help="Holds captions/ and image_splits/.")],
     run: RunOption = None,
     category: Annotated[
@@ -243,8 +245,6 @@ def fashioniq(
     ] = "forward",
     scorer: ScorerOption = None,
     images: ImagesOption = None,
-    *,
-    options: EvaluateOptions,
 ) -> None:
     """Recall@1/5/10/50 for each category, and their mean."""
     from hsfiq.model.evaluation import benchmarks
@@ -257,6 +257,7 @@ def fashioniq(
 
 @app.command(epilog="Example: hsfiq evaluate cirr --data cirr_dataset --run recall.json")
 def cirr(
+    options: EvaluateOptions,
     data: Annotated[
         Path, typer.Option(metavar="DIR", help="Holds captions/ and image_splits/, or cirr/.")
     ],
@@ -267,8 +268,6 @@ def cirr(
     submission: SubmissionOption = None,
     scorer: ScorerOption = None,
     images: ImagesOption = None,
-    *,
-    options: EvaluateOptions,
 ) -> None:
     """Recall@1/5/10/50 and Recall_subset@1/2/3.
 
@@ -282,6 +281,7 @@ def cirr(
 
 @app.command(epilog="Example: hsfiq evaluate circo --data CIRCO --run submission_val.json")
 def circo(
+    options: EvaluateOptions,
     data: Annotated[
         Path, typer.Option(metavar="DIR", help="Holds val.json, or annotations/ with it.")
     ],
@@ -298,8 +298,6 @@ def circo(
     submission: SubmissionOption = None,
     scorer: ScorerOption = None,
     images: ImagesOption = None,
-    *,
-    options: EvaluateOptions,
 ) -> None:
     """mAP@5/10/25/50, and Recall@5/10/25/50 of the target.
 
@@ -317,6 +315,7 @@ def circo(
 
 @app.command(epilog="Example: hsfiq evaluate drawn --checkpoint runs/drawn --split test")
 def drawn(
+    options: EvaluateOptions,
     run: RunOption = None,
     scorer: Annotated[
         Path | None,
@@ -331,8 +330,6 @@ def drawn(
         typer.Option(help="The validation triplets, or combinations that training never shows."),
     ] = "val",
     images: Annotated[Path | None, images_option("in the scorer's own folder")] = None,
-    *,
-    options: EvaluateOptions,
 ) -> None:
     """Recall@1/5/10/50 on the drawn catalogue.
 
@@ -465,14 +462,7 @@ class JudgedOptions:
     intervals: Annotated[
         bool, typer.Option("--intervals", help="Add 95% intervals over clusters of queries.")
     ] = False
-    per_query: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write the metrics of each query: .csv, .jsonl or .parquet.",
-            dir_okay=False,
-        ),
-    ] = None
+    per_query: PerQueryOption = None
     seed: Annotated[int, typer.Option(min=0, help="The seed of the resamples.")] = 0
     as_json: common.JsonOption = False
 
@@ -481,6 +471,7 @@ class JudgedOptions:
     epilog="Example: hsfiq evaluate judged --queries queries.csv --qrels qrels.txt --run a.trec"
 )
 def judged(
+    options: JudgedOptions,
     queries: Annotated[
         Path,
         typer.Option(
@@ -497,8 +488,6 @@ def judged(
         Path | None,
         typer.Option(metavar="FILE", help="image_id and group: the candidates of each group."),
     ] = None,
-    *,
-    options: JudgedOptions,
 ) -> None:
     """nDCG, AP and more, from graded and negative judgements.
 
@@ -511,12 +500,11 @@ def judged(
 
 @app.command(epilog="Example: hsfiq evaluate icir --data icir --run basic.jsonl")
 def icir(
+    options: JudgedOptions,
     data: Annotated[
         Path,
         typer.Option(metavar="DIR", help="Holds query_files.csv and database_files.csv of i-CIR."),
     ],
-    *,
-    options: JudgedOptions,
 ) -> None:
     """i-CIR: mAP over a database for each instance."""
     from hsfiq.readers.judged import read_icir
@@ -544,18 +532,14 @@ def report_judged(judged_set: JudgedSet, options: JudgedOptions) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class FisdOptions(ScorerOptions):
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Write the scorer's ranked lists as JSONL.", dir_okay=False
-        ),
-    ] = None
+    out: OutOption = None
     seed: Annotated[int, typer.Option(min=0, help="The seed of the resamples.")] = 0
     as_json: common.JsonOption = False
 
 
 @app.command(epilog="Example: hsfiq evaluate fisd --data fisd-drawn --checkpoint runs/sprc")
 def fisd(
+    options: FisdOptions,
     data: Annotated[
         Path, typer.Option(metavar="DIR", help="Holds a file for each aspect, and images/.")
     ],
@@ -574,8 +558,6 @@ def fisd(
         ),
     ] = None,
     images: Annotated[Path | None, images_option("in --data's folder")] = None,
-    *,
-    options: FisdOptions,
 ) -> None:
     """FISD: Recall@1/5/10, MRR and hard negatives by aspect.
 

@@ -31,7 +31,25 @@ DRAWN = "drawn"
 
 
 @dataclass(frozen=True, kw_only=True)
-class RetrieveOptions(ScorerOptions):
+class CorpusOptions(ScorerOptions):
+    """The images that are ranked."""
+
+    images: Annotated[Path | None, images_option("in --data's folder")] = None
+    dataset: Annotated[
+        DatasetName | None,
+        typer.Option(
+            help="The dataset of --data; else the one that the checkpoint was trained for."
+        ),
+    ] = None
+    split: Annotated[str, typer.Option(metavar="NAME", help="The dataset's split.")] = "val"
+    corpus: Annotated[
+        Literal["split", "union"],
+        typer.Option(help="FashionIQ: the whole split file, or references and targets alone."),
+    ] = "split"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetrieveOptions(CorpusOptions):
     checkpoint: Annotated[
         Path,
         typer.Option(metavar="DIR", help="A checkpoint folder, best.json or last.json; or hf:DIR."),
@@ -48,18 +66,6 @@ class RetrieveOptions(ScorerOptions):
             metavar="NAME", help="The expected system; a checkpoint of another system is refused."
         ),
     ] = None
-    images: Annotated[Path | None, images_option("in --data's folder")] = None
-    dataset: Annotated[
-        DatasetName | None,
-        typer.Option(
-            help="The dataset of --data; else the one that the checkpoint was trained for."
-        ),
-    ] = None
-    split: Annotated[str, typer.Option(metavar="NAME", help="The dataset's split.")] = "val"
-    corpus: Annotated[
-        Literal["split", "union"],
-        typer.Option(help="FashionIQ: the whole split file, or references and targets alone."),
-    ] = "split"
     captions: Annotated[
         Literal["forward", "reversed", "both"],
         typer.Option(help="FashionIQ: the captions' order; both: two queries (ids with ~)."),
@@ -256,6 +262,7 @@ class ServeOptions(ScorerOptions):
     epilog="Example: hsfiq retriever serve --checkpoint runs/sprc --images fashion-iq/images"
 )
 def serve(
+    options: ServeOptions,
     checkpoint: Annotated[
         Path,
         typer.Option(metavar="DIR", help="A checkpoint folder, best.json or last.json; or hf:DIR."),
@@ -264,8 +271,6 @@ def serve(
         str,
         typer.Option(metavar="DIR|drawn", help="The images to search in, or the catalogue."),
     ],
-    *,
-    options: ServeOptions,
 ) -> None:
     """Serve a retrieval system or a scorer over HTTP."""
     token = read_token(options.token_file) if options.token_file else None

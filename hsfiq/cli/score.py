@@ -160,6 +160,8 @@ class ScorerOptions:
 
 @app.command(epilog="Example: hsfiq score releases/hpfiq-hp-1.0.0 --checkpoint runs/cirqrs")
 def score(
+    options: ScorerOptions,
+    judging: JudgeOptions,
     release: Annotated[
         Path,
         typer.Argument(
@@ -186,9 +188,6 @@ def score(
         Path | None, typer.Option(metavar="FILE", help="The new file for the scores of FILE.")
     ] = None,
     images: Annotated[Path | None, images_option("images/ in RELEASE or here")] = None,
-    *,
-    options: ScorerOptions,
-    judging: JudgeOptions,
     force: Annotated[
         bool, typer.Option("--force", help="Replace the scores of another scorer.")
     ] = False,

@@ -14,7 +14,6 @@ import typer
 from hsfiq.cli import common, retrieve
 from hsfiq.cli.analyze import require_report
 from hsfiq.cli.images import image_root
-from hsfiq.cli.score import ScorerOptions, images_option
 from hsfiq.errors import UnreadableInput
 from hsfiq.text import count_text
 
@@ -70,21 +69,9 @@ SimulatorName = Literal["drawn-full", "drawn-brief", "same-text", "scripted", "l
 
 
 @dataclass(frozen=True, kw_only=True)
-class SourceOptions(ScorerOptions):
+class SourceOptions(retrieve.CorpusOptions):
     """The queries to play, and their corpus."""
 
-    dataset: Annotated[
-        retrieve.DatasetName | None,
-        typer.Option(
-            help="The dataset of --data; else the one that the checkpoint was trained for."
-        ),
-    ] = None
-    split: Annotated[str, typer.Option(metavar="NAME", help="The dataset's split.")] = "val"
-    corpus: Annotated[
-        Literal["split", "union"],
-        typer.Option(help="FashionIQ: the whole split file, or references and targets alone."),
-    ] = "split"
-    images: Annotated[Path | None, images_option("in --data's folder")] = None
     drop_reference: Annotated[
         bool,
         typer.Option("--drop-reference", help="Exclude a query's reference from the candidates."),
@@ -418,6 +405,8 @@ DEFAULT_ROUNDS = 5
     "--simulator drawn-full --out sprc.jsonl"
 )
 def play(
+    sources: SourceOptions,
+    simulators: SimulatorOptions,
     system: Annotated[
         str, typer.Option(metavar="DIR|URL", help="A checkpoint, or a live retriever's address.")
     ],
@@ -466,9 +455,6 @@ def play(
     seed: Annotated[
         int, typer.Option(min=0, help="The seed of the simulator and of the choice of images.")
     ] = 0,
-    *,
-    sources: SourceOptions,
-    simulators: SimulatorOptions,
     as_json: common.JsonOption = False,
 ) -> None:
     """Simulate users who search over several rounds.
