@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from math import isnan
 from pathlib import Path
 from textwrap import wrap
@@ -46,15 +46,70 @@ class Sampling(TypedDict):
     seed: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
+class PairOptions:
+    """Options that only releases of pairs have."""
+
+    details: Annotated[
+        bool,
+        typer.Option(
+            "--details",
+            help="Also print the tables, with systems, participants, categories and agreement "
+            "between people.",
+        ),
+    ] = False
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Also print the definitions of the statistics.")
+    ] = False
+    equivalence: Annotated[
+        float | None,
+        typer.Option(
+            metavar="MARGIN",
+            help='The margin of "as good as": test whether systems, and metrics, differ by less '
+            "than this (TOST), such as 0.05.",
+        ),
+    ] = None
+    answer_model: Annotated[
+        bool,
+        typer.Option(
+            "--answer-model",
+            help="Also fit a model of the scores with effects of system, side, place, participant "
+            "and query. Takes seconds, for large studies minutes.",
+        ),
+    ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class Output:
     """The destination of the figures, and whether the tables' digests are verified first."""
 
-    report: Path | None
-    style: str | None
-    force: bool
-    as_json: bool
-    verify: bool
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Also write a full report to this folder: report.html, figures, tables and "
+            "results.json.",
+        ),
+    ] = None
+    style: Annotated[
+        str | None,
+        typer.Option(
+            metavar="iclr|cvpr|acl",
+            help="The venue of a paper: PDF figures and LaTeX tables of the report fit its "
+            "columns, with 8-point text in figures.",
+        ),
+    ] = None
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace an existing report in that folder.")
+    ] = False
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify/--no-verify",
+            help="Verify the digests of the tables first.",
+        ),
+    ] = True
+    as_json: JsonOption = False
 
     def verify_tables(self, folder: Path) -> None:
         from hsfiq.releases.folder import manifest_of, require_listed_digests
@@ -72,6 +127,8 @@ class Output:
 
 @app.command(epilog="Example: hsfiq analyze releases/my-study-hp-1.0.0 --metric recall@5")
 def analyze(
+    of_pairs: PairOptions,
+    output: Output,
     metric: Annotated[
         list[str] | None,
         typer.Option(
@@ -112,33 +169,6 @@ def analyze(
             "several participants judged the same triplet.",
         ),
     ] = None,
-    details: Annotated[
-        bool,
-        typer.Option(
-            "--details",
-            help="Also print the tables, with systems, participants, categories and agreement "
-            "between people.",
-        ),
-    ] = False,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Also print the definitions of the statistics.")
-    ] = False,
-    equivalence: Annotated[
-        float | None,
-        typer.Option(
-            metavar="MARGIN",
-            help='The margin of "as good as": test whether systems, and metrics, differ by less '
-            "than this (TOST), such as 0.05.",
-        ),
-    ] = None,
-    answer_model: Annotated[
-        bool,
-        typer.Option(
-            "--answer-model",
-            help="Also fit a model of the scores with effects of system, side, place, participant "
-            "and query. Takes seconds, for large studies minutes.",
-        ),
-    ] = False,
     first_votes: Annotated[
         bool,
         typer.Option(
@@ -147,41 +177,14 @@ def analyze(
             "earlier votes.",
         ),
     ] = False,
-    report: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Also write a full report to this folder: report.html, figures, tables and "
-            "results.json.",
-        ),
-    ] = None,
-    style: Annotated[
-        str | None,
-        typer.Option(
-            metavar="iclr|cvpr|acl",
-            help="The venue of a paper: PDF figures and LaTeX tables of the report fit its "
-            "columns, with 8-point text in figures.",
-        ),
-    ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace an existing report in that folder.")
-    ] = False,
-    verify: Annotated[
-        bool,
-        typer.Option(
-            "--verify/--no-verify",
-            help="Verify the digests of the tables first.",
-        ),
-    ] = True,
-    as_json: JsonOption = False,
 ) -> None:
     """Measure how well metrics agree with people's answers in a release.
 
     For question kinds other than pairs, the answers are also summarized; for an arena, the systems'
     strengths are estimated.
     """
-    require_report(report, {"--force": force, "--style": style is not None})
-    check_margin(equivalence)
+    require_report(output.report, {"--force": output.force, "--style": output.style is not None})
+    check_margin(of_pairs.equivalence)
     # The matrices are narrow: more threads take more CPU time and save none, and the last digits of
     # figures would depend on the number of cores.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -193,9 +196,9 @@ def analyze(
     from hsfiq.atomic_files import require_free
     from hsfiq.releases.folder import require_readable
 
-    if report is not None:
-        require_free(report, force=force)
-    venue_of(style)  # refuses an unknown one before the work starts
+    if output.report is not None:
+        require_free(output.report, force=output.force)
+    venue_of(output.style)  # refuses an unknown one before the work starts
     folder = release or newest_hp_release()
     if release is None:
         note(f"analyzing {folder}")
@@ -215,35 +218,17 @@ def analyze(
         "n_resamples": resamples,
         "seed": seed,
     }
-    output = Output(report, style, force=force, as_json=as_json, verify=verify)
     if first_votes and kind != ARENA:
         raise UnreadableInput("--first-votes", "needs the release of an arena", "leave it out")
     if kind == ARENA or kind in STATISTICS:
-        refuse_options_of_pairs(
-            {
-                "--details": details,
-                "--explain": explain,
-                "--answer-model": answer_model,
-                "--equivalence": equivalence is not None,
-            }
-        )
+        refuse_options_of_pairs(of_pairs)
     if kind == ARENA:
         refuse_metrics(metric or [], scores or [])
         analyze_votes(folder, sampling, output, first_votes=first_votes)
     elif kind in STATISTICS:
         analyze_kind(folder, metric or [], scores or [], sampling, output)
     else:
-        analyze_pairs(
-            folder,
-            metric or [],
-            scores or [],
-            sampling,
-            output,
-            details=details,
-            explain=explain,
-            answer_model=answer_model,
-            equivalence=equivalence,
-        )
+        analyze_pairs(folder, metric or [], scores or [], sampling, output, of_pairs)
 
 
 def require_report(report: Path | None, given: Mapping[str, bool]) -> None:
@@ -263,12 +248,11 @@ def check_margin(margin: float | None) -> None:
     require_margin(margin)
 
 
-def refuse_options_of_pairs(given: Mapping[str, bool]) -> None:
-    """Refuse options that only releases of pairs have, by whether they were given."""
-    for option, is_given in given.items():
-        if is_given:
+def refuse_options_of_pairs(options: PairOptions) -> None:
+    for name, value in asdict(options).items():
+        if value is not None and value is not False:
             raise UnreadableInput(
-                option,
+                f"--{name.replace('_', '-')}",
                 "needs a release of pairs, and this release has another question kind",
                 "leave it out",
             )
@@ -319,11 +303,7 @@ def analyze_pairs(
     scores: list[Path],
     sampling: Sampling,
     output: Output,
-    *,
-    details: bool,
-    explain: bool,
-    answer_model: bool,
-    equivalence: float | None,
+    options: PairOptions,
 ) -> None:
     """Analyze a release of pairs."""
     with requires("analysis"):
@@ -342,17 +322,19 @@ def analyze_pairs(
             inputs.release,
             inputs.metrics,
             inputs.bootstrap,
-            in_detail=details,
-            with_answer_model=answer_model,
-            margin=equivalence,
+            in_detail=options.details,
+            with_answer_model=options.answer_model,
+            margin=options.equivalence,
         )
     else:
         with requires("analysis"):
             from hsfiq.analysis.reports.report import report_of
-        content = report_of(inputs, answer_model=answer_model, margin=equivalence)
+        content = report_of(inputs, answer_model=options.answer_model, margin=options.equivalence)
         output.write_report(content.files(output.style))
         result = content.analysis
-    text = analysis_text(result, tables=details or answer_model, explain=explain)
+    text = analysis_text(
+        result, tables=options.details or options.answer_model, explain=options.explain
+    )
     print_result(result.to_json(), text, as_json=output.as_json)
 
 

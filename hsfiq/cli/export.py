@@ -8,7 +8,7 @@ from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -25,12 +25,10 @@ if TYPE_CHECKING:
 app = common.Commands()
 
 
-class SplitBy(StrEnum):
-    """What a split holds out."""
+SplitBy = Literal["triplet", "participant", "both"]
 
-    TRIPLET = "triplet"
-    PARTICIPANT = "participant"
-    BOTH = "both"
+
+# Options that may be repeated cannot be literals.
 
 
 class LayoutName(StrEnum):
@@ -248,9 +246,9 @@ def chosen_split(by: SplitBy | None, seed: int | None, test_share: float | None)
     from hsfiq.releases.splits import Split
 
     if by is not None:
-        default = Split(by.value)
+        default = Split(by)
         return Split(
-            by.value,
+            by,
             default.seed if seed is None else seed,
             default.test_share if test_share is None else test_share,
         )

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -239,21 +238,13 @@ def release(
     call.print({"study": name, "released": released}, line)
 
 
-class Decided(StrEnum):
-    """The possible decisions about a participant's pay."""
-
-    APPROVE = "approve"
-    REJECT = "reject"
-    ASK = "ask"
-    UNDO = "undo"
-
-
 @app.command(epilog="Example: hsfiq participant decide p7 approve --bonus 0.50")
 def decide(
     call: common.StudyCall,
     participant: Annotated[str, typer.Argument(help=common.PARTICIPANT_HELP)],
     pay: Annotated[
-        Decided, typer.Argument(help="`ask` sends a message and leaves the decision open.")
+        Literal["approve", "reject", "ask", "undo"],
+        typer.Argument(help="`ask` sends a message and leaves the decision open."),
     ],
     reason: Annotated[
         str, typer.Option(metavar="TEXT", help="The text that the participant reads.")
@@ -273,14 +264,14 @@ def decide(
 
     with call.writing() as session:
         person = by_name_or_platform_id(session, call.chosen(session), participant)
-        if pay == Decided.UNDO:
+        if pay == "undo":
             undo_decision(session, command_line(), person)
         else:
             who = (session, command_line(), person, datetime.now(UTC))
             cents = cents_of(bonus) if bonus else 0
-            decide_on(*who, pay=pay.value, bonus=cents, reason=reason)
-        result = {"study": person.study.name, "participant": person.name, "decided": pay.value}
-    call.print(result, f"participant {result['participant']}: {pay.value}")
+            decide_on(*who, pay=pay, bonus=cents, reason=reason)
+        result = {"study": person.study.name, "participant": person.name, "decided": pay}
+    call.print(result, f"participant {result['participant']}: {pay}")
 
 
 @app.command(epilog="Example: hsfiq participant exclude-by-rule --checks 1 --seconds 6 --dry-run")
@@ -327,14 +318,6 @@ def exclude_by_rule(
     call.print(result, line)
 
 
-class PayoutPlatform(StrEnum):
-    """The platforms with payment lists."""
-
-    PROLIFIC = "prolific"
-    MTURK = "mturk"
-    PANEL = "panel"
-
-
 @app.command(
     epilog="Example: hsfiq participant payout --out payout --max-failed-checks 2 "
     "--bonus-per-question 0.05"
@@ -343,8 +326,8 @@ def payout(
     call: common.StudyCall,
     out: Annotated[Path, typer.Option(metavar="DIR", help="The folder of the lists.")],
     platform: Annotated[
-        PayoutPlatform, typer.Option(help="The platform of the lists.")
-    ] = PayoutPlatform.PROLIFIC,
+        Literal["prolific", "mturk", "panel"], typer.Option(help="The platform of the lists.")
+    ] = "prolific",
     max_failed_checks: Annotated[
         int | None,
         typer.Option(
@@ -370,15 +353,13 @@ def payout(
     with opened.reading() as session:
         row = call.chosen(session)
         rule = rule_of(row, max_failed_checks, bonus)
-        lists = payout_of(session, row, platform.value, rule)
+        lists = payout_of(session, row, platform, rule)
     write_payout(lists, out, force=force)
-    common.record_afterwards(
-        opened, Action.PARTICIPANT_PAYOUT, study=lists.study, about=platform.value
-    )
+    common.record_afterwards(opened, Action.PARTICIPANT_PAYOUT, study=lists.study, about=platform)
     facts = lists.facts()
     bonuses = count_text(len(lists.bonuses), "bonus", "bonuses")
     summary = (
-        f"study {lists.study}, {platform.value}: {len(lists.approved):,} to approve, "
+        f"study {lists.study}, {platform}: {len(lists.approved):,} to approve, "
         f"{len(lists.rejected):,} to reject, {bonuses} of "
         f"{facts['bonus_total']} in total, in {out}"
     )

@@ -6,9 +6,8 @@ import os
 from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -38,11 +37,6 @@ PortOption = Annotated[
 TOKEN_VARIABLE = "HSFIQ_METRICS_TOKEN_FILE"  # noqa: S105 (a variable's name)
 AUTH_VARIABLE = "HSFIQ_AUTH_HEADER"
 SECRET_VARIABLE = "HSFIQ_AUTH_SECRET_FILE"  # noqa: S105 (a variable's name)
-
-
-class LogFormat(StrEnum):
-    TEXT = "text"
-    JSON = "json"
 
 
 @app.command(epilog="Example: hsfiq serve --port 8000")
@@ -88,9 +82,9 @@ def serve(
         ),
     ] = None,
     log_format: Annotated[
-        LogFormat,
+        Literal["text", "json"],
         typer.Option(help="The log format; json: one object per line, one line per request."),
-    ] = LogFormat.TEXT,
+    ] = "text",
     slow_statement_seconds: Annotated[
         float | None,
         typer.Option(
@@ -124,9 +118,7 @@ def serve(
     header = trusted_header(auth_header, auth_secret_file)
     token_file = metrics_token_file or file_in(TOKEN_VARIABLE)
     token = token_in(token_file) if token_file else None
-    watching = Watching(
-        token, logs_json=log_format is LogFormat.JSON, slow_seconds=slow_statement_seconds
-    )
+    watching = Watching(token, logs_json=log_format == "json", slow_seconds=slow_statement_seconds)
     opened = call.open(create=True, connections=connections)
     serving = app.Serving(public, workers, connections, watching, header)
     root = str(public or f"http://{host}:{port}").rstrip("/")
