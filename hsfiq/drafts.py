@@ -139,7 +139,7 @@ class Content(BaseModel):
 
     def with_file(self, file: DraftFile) -> Content:
         """The content with a file in place of one of the same name."""
-        others = tuple(other for other in self.files if other.name != file.name)
+        others = self.without_file(file.name).files
         return self.model_copy(update={"files": (*others, file)})
 
     def without_file(self, name: str) -> Content:
@@ -710,8 +710,7 @@ class Material:
     @cached_property
     def n_lists(self) -> Counter[str]:
         """The number of ranked lists of each system for the queries."""
-        known = {query.query_id for _, query in self.queries}
-        return Counter(ranked.system for _, ranked in self.lists if ranked.query_id in known)
+        return Counter(ranked.system for _, ranked in self.used_lists)
 
     @cached_property
     def answered(self) -> list[str]:

@@ -252,8 +252,7 @@ def with_new(content: Content, sent: Sent, file: DraftFile) -> Content:
     if file.role == "queries":
         kept = [other for other in kept if other.role != "queries"]
         changes = {"columns": {}, "repairs": {}}
-    others = [other for other in kept if other.name != file.name]
-    changed = content.model_copy(update={**changes, "files": (*others, file)})
+    changed = content.model_copy(update={**changes, "files": tuple(kept)}).with_file(file)
     if content.dataset and file.role in ("images", "queries"):
         changed = changed.model_copy(update={"dataset": ""})
         changed = changed.with_value("queries.dataset", content.value("study.name"))

@@ -33,7 +33,7 @@ def study_of(session: Session, study_id: int) -> Study:
 
 
 def number_in(text: str) -> int:
-    """The number of a study in an address; 0, which no study has, if it is none."""
+    """A number of at most nine digits, such as that of a study in an address; otherwise 0."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 

@@ -17,6 +17,7 @@ from hsfiq.annotate.image_copies import lower_priority
 from hsfiq.annotate.images import NO_SUCH_IMAGE, file_response, not_found
 from hsfiq.annotate.owner.downloads import MEDIA_TYPES, saved_file
 from hsfiq.annotate.owner.login import OWNER
+from hsfiq.annotate.owner.study_pages import number_in
 from hsfiq.annotate.payloads import DRAFT_UPLOAD
 from hsfiq.annotate.studio.setup import Setup, Step, Summary, setup_at
 from hsfiq.annotate.studio.shell import Said, Studio
@@ -69,7 +70,7 @@ def summary(setup: Setup) -> Summary:
 
 def view(setup: Setup) -> Mapping[str, object]:
     content, material = setup.draft.content, setup.material
-    start = max(0, number_of(setup.desk.request, "examples"))
+    start = number_of(setup.desk.request, "examples")
     queries = [query for _, query in material.queries]
     start = start if start < len(queries) else 0
     images = material.images.names if material.images else []
@@ -132,8 +133,7 @@ def datasets(setup: Setup) -> Sequence[tuple[str, int]]:
 
 
 def number_of(request: Request, name: str) -> int:
-    text = request.query_params.get(name, "0")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
+    return number_in(request.query_params.get(name, ""))
 
 
 # Rows to look at: wrong rows, and rows that were repaired or left out.

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from hsfiq.actors import Permission
 from hsfiq.annotate.owner.downloads import csv_file
 from hsfiq.annotate.owner.login import OWNER
-from hsfiq.annotate.owner.study_pages import MOST_AT_ONCE, new_links
+from hsfiq.annotate.owner.study_pages import MOST_AT_ONCE, new_links, number_in
 from hsfiq.annotate.studio.design import budget_in, currency_of, paid
 from hsfiq.annotate.studio.question import change as change_text
 from hsfiq.annotate.studio.question import form_of, with_text
@@ -254,8 +254,9 @@ def add_links(app: FastAPI, studio: Studio) -> None:
         """New personal links; they cannot be read again later."""
         desk = desk_of(studio, request, Permission.MANAGE)
         name = setup_of(desk).draft.study or ""
-        number = int(count) if count.isascii() and count.isdigit() and len(count) < 9 else 0
         with desk.database.writing() as session:
             study = study_called(session, name)
-            made = new_links(session, study, number, desk.actor, str(request.base_url), once)
+            made = new_links(
+                session, study, number_in(count), desk.actor, str(request.base_url), once
+            )
         return csv_file(f"{name}-links.csv", [("participant", "link"), *made])

@@ -214,7 +214,7 @@ def summary(setup: Setup) -> Summary:
 
 
 def view(setup: Setup) -> Mapping[str, object]:
-    material, number = setup.material, max(0, number_of(setup.desk.request, "page"))
+    material, number = setup.material, number_of(setup.desk.request, "page")
     uploaded, stored = covered(setup), stored_systems(setup)
     sheet, lists = sheet_of(setup, number), setup.draft.content.of_role("lists")
     unused = setup.draft.content.of_role("unused")

@@ -19,7 +19,7 @@ from sqlalchemy.orm import Session
 from hsfiq.actors import Action, Permission
 from hsfiq.annotate.owner.downloads import csv_file
 from hsfiq.annotate.owner.login import OWNER
-from hsfiq.annotate.owner.study_pages import study_of
+from hsfiq.annotate.owner.study_pages import number_in, study_of
 from hsfiq.annotate.studio.decisions import ACTS, decision_of, reward_of, rule_of
 from hsfiq.annotate.studio.figures import Kept, figures_view
 from hsfiq.annotate.studio.shell import Desk, Page, Said, Studio, add_page, desk_of
@@ -170,8 +170,8 @@ class View:
         return text if is_storable_text(text) and (not allowed or text in allowed) else ""
 
     def number(self, name: str) -> int:
-        text = self.query.get(name, "")
-        return int(text) if text.isascii() and text.isdigit() and len(text) < 8 else 1
+        """At least 1."""
+        return number_in(self.query.get(name, "")) or 1
 
     @property
     def people(self) -> PeopleAsked:
@@ -196,7 +196,7 @@ def view(desk: Desk) -> Mapping[str, object]:
     with desk.reading() as (session, study):
         known = known_of(desk.database, session, study)
         keys = find_people(session, study, asked.people, known.figures, now)
-        page = min(max(1, asked.number("page")), max(1, -(-len(keys) // PER_PAGE)))
+        page = min(asked.number("page"), max(1, -(-len(keys) // PER_PAGE)))
         shown = keys[(page - 1) * PER_PAGE : page * PER_PAGE]
         waiting = to_decide(study).where(Participant.status == "active")
         waits = session.scalars(waiting.order_by(Participant.seen_at)).all()
@@ -309,7 +309,7 @@ def comments_of(
     reviewed, with_done = reviewed_questions(session, study), asked.text("done") == "1"
     keys = [key for key in figures.commented if with_done or key not in reviewed]
     n_pages = max(1, -(-len(keys) // COMMENTS))
-    page = min(max(1, asked.number("comments")), n_pages)
+    page = min(asked.number("comments"), n_pages)
     answers = commented_answers(session, study, keys[(page - 1) * COMMENTS : page * COMMENTS])
     notes = notes_on(session, study, {answer.participant_id for answer in answers})
     return {
@@ -564,7 +564,7 @@ def history(desk: Desk) -> Mapping[str, object]:
     with desk.reading() as (session, study):
         selection = Selection(study.name)
         number = count_entries(session, selection)
-        page = min(max(1, asked.number("page")), max(1, -(-number // ENTRIES)))
+        page = min(asked.number("page"), max(1, -(-number // ENTRIES)))
         return {
             "title": desk.t("History"),
             "tab": "history",
