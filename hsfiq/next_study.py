@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import combinations, count
 from pathlib import Path
@@ -130,7 +130,8 @@ def candidates(
     """
     lists = ranked_lists(session, query_ids, k, systems)
     asked = pairs_asked(session)
-    queries = possible_queries(session, lists)
+    rows = select(Query).options(joinedload(Query.triplet).joinedload(Triplet.dataset))
+    queries = {query.id: query for query in session.scalars(rows) if query.id in lists}
     names = image_names(session)
     sets: list[PossibleSet] = []
     pairs: list[Candidate] = []
@@ -179,11 +180,6 @@ def pairs_asked(session: Session) -> set[Shown]:
         )
         if first is not None and second is not None
     }
-
-
-def possible_queries(session: Session, wanted: Collection[int]) -> dict[int, Query]:
-    rows = select(Query).options(joinedload(Query.triplet).joinedload(Triplet.dataset))
-    return {query.id: query for query in session.scalars(rows) if query.id in wanted}
 
 
 def image_names(session: Session) -> dict[int, str]:
@@ -308,7 +304,9 @@ def possibilities(session: Session, wanted: Wanted, held_out: HeldOut) -> Possib
             "leave it out",
         )
     try:
-        require_pairs(config)
+        if not KINDS[config.design.kind].has_preferences:
+            what = f"questions of kind {config.design.kind} are not about pairs"
+            raise ConfigError("design.kind", what, "use `hsfiq study create`")
         require_new_name(session, config)
         pairs = candidates(
             session,
@@ -323,12 +321,6 @@ def possibilities(session: Session, wanted: Wanted, held_out: HeldOut) -> Possib
         select(Dataset.image_root).where(Dataset.name == config.queries.dataset)
     ).one_or_none()
     return Possible(pairs, root_named(root) if root else None)
-
-
-def require_pairs(config: StudyConfig) -> None:
-    if not KINDS[config.design.kind].has_preferences:
-        what = f"questions of kind {config.design.kind} are not about pairs"
-        raise ConfigError("design.kind", what, "use `hsfiq study create`")
 
 
 def store_study(

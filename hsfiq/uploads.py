@@ -13,7 +13,7 @@ import struct
 import unicodedata
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import lru_cache, partial
@@ -159,7 +159,9 @@ def begin(draft: Snapshot, sent: Sent) -> Upload:
     """
     upload = Upload(draft.folder, sent)
     if not upload.path("json").exists():
-        require_name(sent.name)
+        is_one = bool(sent.name) and not set(sent.name) & {"/", "\\"} and sent.name[0] != "."
+        if not is_one or not is_sound(sent.name):
+            raise Refused("a file cannot have this name")
         others = uploads_of(draft.folder)
         kept = kept_files(draft.content, sent)
         if len(others) + len(kept) >= MOST_UPLOADS:
@@ -181,12 +183,6 @@ def begin(draft: Snapshot, sent: Sent) -> Upload:
 def kept_files(content: Content, sent: Sent) -> list[DraftFile]:
     """The files of a draft that stay when another one is in its place."""
     return [file for file in content.files if file.name not in (sent.name, sent.replaces)]
-
-
-def require_name(name: str) -> None:
-    is_one = bool(name) and not set(name) & {"/", "\\"} and not name.startswith(".")
-    if not is_one or not is_sound(name):
-        raise Refused("a file cannot have this name")
 
 
 def is_sound(path: str) -> bool:
@@ -517,18 +513,12 @@ def role_of(path: Path, is_table: bool) -> Role:
 # What is known of a draft's images.
 
 
-class ImageFacts(NamedTuple):
-    """The smallest image's sides, the images with the same content, what was left out and why."""
-
-    smallest: tuple[int, int]
-    same: Sequence[Sequence[str]]
-    left_out: Sequence[tuple[str, str, str]]
-    """With the upload that had it."""
-
-
 @lru_cache(maxsize=8)
-def facts_of(sources: tuple[str, ...], folder: Path) -> ImageFacts:
-    """Of the images of these uploads."""
+def facts_of(sources: tuple[str, ...], folder: Path) -> Mapping[str, object]:
+    """The smallest image's sides, the images with equal content, and the files left out, and why.
+
+    Each of the latter is named with its upload.
+    """
     records = [folder / "incoming" / f"{source}.record" for source in sources]
     known = [json.loads(path.read_text("utf-8")) for path in records if path.exists()]
     images = {name: (w, h, digest) for each in known for name, w, h, digest in each["images"]}
@@ -536,8 +526,8 @@ def facts_of(sources: tuple[str, ...], folder: Path) -> ImageFacts:
     for name, (_, _, digest) in images.items():
         by_content.setdefault(digest, []).append(name)
     sides = [(width, height) for width, height, _ in images.values()]
-    return ImageFacts(
-        min(sides, key=lambda side: side[0] * side[1], default=(0, 0)),
-        [names for names in by_content.values() if len(names) > 1],
-        [(*left, each["file"]["source"]) for each in known for left in each["left_out"]],
-    )
+    return {
+        "smallest": min(sides, key=lambda side: side[0] * side[1], default=(0, 0)),
+        "same": [names for names in by_content.values() if len(names) > 1],
+        "left_out": [(*left, row["file"]["source"]) for row in known for left in row["left_out"]],
+    }

@@ -6,7 +6,6 @@ from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping, Sequence
 from logging import getLogger
 from threading import Thread
-from typing import Any, NamedTuple
 
 from fastapi import FastAPI, Request, Response
 from sqlalchemy import func, select
@@ -139,17 +138,7 @@ def number_of(request: Request, name: str) -> int:
 # Rows to look at: wrong rows, and rows that were repaired or left out.
 
 
-class LookRow(NamedTuple):
-    """A row of the file, with its errors and their replacements."""
-
-    number: str
-    cells: Mapping[str, Any]
-    wrong: WrongRow | None
-    repair: Mapping[str, str] | None
-    is_undecided: bool
-
-
-def rows_to_look_at(setup: Setup, table: QueryTable) -> Sequence[LookRow]:
+def rows_to_look_at(setup: Setup, table: QueryTable) -> Sequence[Mapping[str, object]]:
     """The rows to repair, up to a maximum: undecided rows first, in the order of the file."""
     repairs = setup.draft.content.repairs
     rows = {row_number(row.where): row.value for row in table.rows}
@@ -157,13 +146,13 @@ def rows_to_look_at(setup: Setup, table: QueryTable) -> Sequence[LookRow]:
     now = {row_number(row.row.where): row for row in setup.material.wrong}
     others = [number for number in rows if number not in now and number in {*found, *repairs}]
     return [
-        LookRow(
-            number,
-            rows[number],
-            now.get(number) or found.get(number),
-            repairs.get(number),
-            number in now,
-        )
+        {
+            "number": number,
+            "cells": rows[number],
+            "wrong": now.get(number) or found.get(number),
+            "repair": repairs.get(number),
+            "is_undecided": number in now,
+        }
         for number in sorted([*now, *others][:MOST_ROWS], key=int)
     ]
 
@@ -186,7 +175,9 @@ def free_id(value: str, taken: set[str]) -> str:
 def repair(setup: Setup) -> Said:
     """Replace a cell of a row; without a column, leave the row out."""
     row, column, value = (setup.desk.text(name) for name in ("row", "column", "value"))
-    require_row(setup, row)
+    table = setup.material.table
+    if table is None or not any(row_number(each.where) == row for each in table.rows):
+        raise Refused("there is no such row")
     if column and column not in COLUMNS:
         raise Refused("there is no such column")
     before = setup.draft.content.repairs.get(row) or {}
@@ -208,12 +199,6 @@ def restore(setup: Setup) -> None:
         return content.model_copy(update={"repairs": others})
 
     setup.change(without)
-
-
-def require_row(setup: Setup, number: str) -> None:
-    table = setup.material.table
-    if table is None or not any(row_number(row.where) == number for row in table.rows):
-        raise Refused("there is no such row")
 
 
 def put_repairs(setup: Setup, repairs: Mapping[str, Mapping[str, str]]) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from warnings import catch_warnings
 
 import typer
@@ -692,8 +692,6 @@ def request_of(
 
 # `hsfiq study next`: a study of the pairs whose answers are most informative.
 
-STRATEGIES = ("information", "random")
-
 
 @app.command("next", epilog="Example: hsfiq study next --checkpoint retrained --n 500")
 def next_(
@@ -716,7 +714,8 @@ def next_(
         ),
     ] = None,
     strategy: Annotated[
-        str, typer.Option(metavar="|".join(STRATEGIES), help="The selection strategy for pairs.")
+        Literal["information", "random"],
+        typer.Option(metavar="information|random", help="The selection strategy for pairs."),
     ] = "information",
     name: Annotated[
         str | None,
@@ -744,10 +743,6 @@ def next_(
     Categories and pairs of systems are balanced; each triplet occurs at most once, and pairs asked
     before are excluded.
     """
-    if strategy not in STRATEGIES:
-        raise UnreadableInput(
-            "--strategy", f"{strategy!r} is unknown", f"name one of {', '.join(STRATEGIES)}"
-        )
     if not scorer and strategy == "information":
         raise UnreadableInput("--checkpoint", "is missing", "name one, or use --strategy random")
     if name is not None:
