@@ -521,7 +521,7 @@ def facts_of(sources: tuple[str, ...], folder: Path) -> Mapping[str, object]:
     """
     records = [folder / "incoming" / f"{source}.record" for source in sources]
     known = [json.loads(path.read_text("utf-8")) for path in records if path.exists()]
-    images = {name: (w, h, digest) for each in known for name, w, h, digest in each["images"]}
+    images = {name: (w, h, digest) for record in known for name, w, h, digest in record["images"]}
     by_content: dict[str, list[str]] = {}
     for name, (_, _, digest) in images.items():
         by_content.setdefault(digest, []).append(name)

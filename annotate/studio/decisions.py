@@ -171,10 +171,10 @@ def decide_on(desk: Desk) -> Said:
         following = session.scalar(others.where(Participant.id != person.id)) if pay else name
     undo = {"act": "undecide", "person": name, "asked": pay == "ask", **changed}
     go = "?" + urlencode({**desk.request.query_params, "person": following or name})
-    said = desk.t(SAID[pay], name=name)
+    line = desk.t(SAID[pay], name=name)
     if answers == "out" and pay in ("approve", "reject"):
-        said += " " + desk.t("The answers are left out of results.")
-    return Said(said, undo, go if pay else "")
+        line += " " + desk.t("The answers are left out of results.")
+    return Said(line, undo, go if pay else "")
 
 
 SAID = {
@@ -215,8 +215,8 @@ def pay_everybody(desk: Desk) -> Said:
     with desk.writing() as (session, study):
         pay_people(session, study, desk.actor, people, now)
         add_payment(session, desk, study, people)
-    said = desk.n("{n} person is to be paid.", "{n} people are to be paid.", len(people))
-    return Said(said, {"act": "unpay-all", "at": now.isoformat()})
+    line = desk.n("{n} person is to be paid.", "{n} people are to be paid.", len(people))
+    return Said(line, {"act": "unpay-all", "at": now.isoformat()})
 
 
 def unpay_everybody(desk: Desk) -> Said:
@@ -272,10 +272,10 @@ def rule_of(
 ) -> Mapping[str, object]:
     """The values of `studio_rule.html`, in `tried`, and the number of people to pay."""
     query = desk.request.query_params
-    own = [key for name in LIMITS for key in (name, f"rule-{name}")]
+    keys = [key for name in LIMITS for key in (name, f"rule-{name}")]
     values: dict[str, object] = {
         "query": query,
-        "others": [(name, value) for name, value in query.items() if name not in own],
+        "others": [(name, value) for name, value in query.items() if name not in keys],
         "declared": config_of(study).recruitment.max_failed_checks,
         "error": "",
         "limits": {},
@@ -307,14 +307,14 @@ def preview(
         return kept[1]
     people, moves = left_out_by(session, study, limits), None
     if sum(number or 0 for number in answers[:-1]) <= MOST_ANSWERS:
-        moves = moves_without(session, study, {each.person.id for each in people})
-    found: dict[str, object] = {"limits": limits, "people": people, "moves": moves}
+        moves = moves_without(session, study, {excluded.person.id for excluded in people})
+    values: dict[str, object] = {"limits": limits, "people": people, "moves": moves}
     if moves:
-        found["points"] = max(abs(move.after[0] - move.before[0]) for move in moves)
-        found["half_before"] = max(move.before[1] for move in moves)
-        found["half_after"] = max(move.after[1] for move in moves)
-    TRIED[database] = (tried_on, found)
-    return found
+        values["points"] = max(abs(move.after[0] - move.before[0]) for move in moves)
+        values["half_before"] = max(move.before[1] for move in moves)
+        values["half_after"] = max(move.after[1] for move in moves)
+    TRIED[database] = (tried_on, values)
+    return values
 
 
 def moves_without(session: Session, study: Study, left_out: Collection[int]) -> list[Move]:
@@ -322,20 +322,20 @@ def moves_without(session: Session, study: Study, left_out: Collection[int]) -> 
     people = wins_of_people(study).join(Participant, Form.participant_id == Participant.id)
     rows = session.execute(people.where(Participant.status != "excluded"))
     moves = []
-    for pair, own in sorted(wins_by_pair(rows).items()):
-        kept = [own[person] for person in own if person not in left_out]
-        moves.append(Move(*pair, rate(list(own.values())), rate(kept)))
+    for pair, wins in sorted(wins_by_pair(rows).items()):
+        kept = [wins[person] for person in wins if person not in left_out]
+        moves.append(Move(*pair, rate(list(wins.values())), rate(kept)))
     return moves
 
 
-def rate(own: Sequence[tuple[float, int]]) -> tuple[float, float]:
+def rate(wins: Sequence[tuple[float, int]]) -> tuple[float, float]:
     """A win rate and half its interval over people, in percent, from each person's wins and total.
 
     Unknown values are NaN.
     """
     from hsfiq.analysis.resampling.intervals import rate_of_clusters  # noqa: PLC0415
 
-    share, half = rate_of_clusters([won for won, _ in own], [n for _, n in own])
+    share, half = rate_of_clusters([won for won, _ in wins], [n for _, n in wins])
     return 100 * share, 100 * half
 
 
@@ -350,8 +350,8 @@ def apply(desk: Desk) -> Said:
         )
     with desk.writing() as (session, study):
         names = apply_rule(session, study, limits, people, desk.actor)
-    said = desk.n("{n} person is left out.", "{n} people are left out.", len(names))
-    return Said(said, {"act": "unapply", "rule": described(limits)} if names else None)
+    line = desk.n("{n} person is left out.", "{n} people are left out.", len(names))
+    return Said(line, {"act": "unapply", "rule": described(limits)} if names else None)
 
 
 def unapply(desk: Desk) -> Said:

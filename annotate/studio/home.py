@@ -133,14 +133,14 @@ def view(desk: Desk) -> Mapping[str, object]:
         rows = rows_of(session, desk)
         installation = installation_of(session, desk) if desk.may("manage") else None
         jobs = jobs_view(session, desk) if desk.may("manage") else []
-    found = [row for row in rows if wanted.lower() in f"{row.title} {row.about}".lower()]
+    matching = [row for row in rows if wanted.lower() in f"{row.title} {row.about}".lower()]
     return {
         "title": desk.t("Studies"),
-        "rows": [row for row in found if not state or row.state == state],
+        "rows": [row for row in matching if not state or row.state == state],
         "wanted": wanted,
         "state": state,
-        "counts": {name: sum(row.state == name for row in found) for name in STATES},
-        "n_found": len(found),
+        "counts": {name: sum(row.state == name for row in matching) for name in STATES},
+        "n_found": len(matching),
         "is_first": not rows,
         "installation": installation,
         "jobs": jobs,
@@ -201,8 +201,8 @@ def copy(desk: Desk) -> Said:
     draft = copy_study(
         desk.database, desk.actor, desk.text("study"), desk.t("copy"), desk.text("once")
     )
-    said = desk.t("The copy is a draft at the top of the list.")
-    return Said(said, {"act": "delete_draft", "draft": draft.token})
+    line = desk.t("The copy is a draft at the top of the list.")
+    return Said(line, {"act": "delete_draft", "draft": draft.token})
 
 
 def delete_draft(desk: Desk) -> Said:

@@ -142,14 +142,14 @@ def rows_to_look_at(setup: Setup, table: QueryTable) -> Sequence[Mapping[str, ob
     """The rows to repair, up to a maximum: undecided rows first, in the order of the file."""
     repairs = setup.draft.content.repairs
     rows = {row_number(row.where): row.value for row in table.rows}
-    found = {row_number(row.row.where): row for row in table.found if isinstance(row, WrongRow)}
+    wrong = {row_number(row.row.where): row for row in table.found if isinstance(row, WrongRow)}
     now = {row_number(row.row.where): row for row in setup.material.wrong}
-    others = [number for number in rows if number not in now and number in {*found, *repairs}]
+    others = [number for number in rows if number not in now and number in {*wrong, *repairs}]
     return [
         {
             "number": number,
             "cells": rows[number],
-            "wrong": now.get(number) or found.get(number),
+            "wrong": now.get(number) or wrong.get(number),
             "repair": repairs.get(number),
             "is_undecided": number in now,
         }
@@ -169,14 +169,14 @@ def free_id(value: str, taken: set[str]) -> str:
     stem = value.strip().rstrip("0123456789")[:40] or "q"
     digits = value.strip()[len(stem) :][-9:] or "0"
     numbers = range(int(digits) + 1, int(digits) + len(taken) + 2)
-    return next(each for n in numbers if (each := f"{stem}{n:0{len(digits)}}") not in taken)
+    return next(wanted for n in numbers if (wanted := f"{stem}{n:0{len(digits)}}") not in taken)
 
 
 def repair(setup: Setup) -> Said:
     """Replace a cell of a row; without a column, leave the row out."""
     row, column, value = (setup.desk.text(name) for name in ("row", "column", "value"))
     table = setup.material.table
-    if table is None or not any(row_number(each.where) == row for each in table.rows):
+    if table is None or not any(row_number(other.where) == row for other in table.rows):
         raise Refused("there is no such row")
     if column and column not in COLUMNS:
         raise Refused("there is no such column")
@@ -195,7 +195,7 @@ def restore(setup: Setup) -> None:
     row = setup.desk.text("row")
 
     def without(content: Content) -> Content:
-        others = {number: each for number, each in content.repairs.items() if number != row}
+        others = {number: cells for number, cells in content.repairs.items() if number != row}
         return content.model_copy(update={"repairs": others})
 
     setup.change(without)

@@ -98,7 +98,7 @@ def problem_check(setup: Setup, trial: Trial) -> Check:
         "practice": t("The practice question cannot be made of these queries and lists."),
         "": t("The study cannot be drawn"),
     }
-    key = next((each for each in enclosing(trial.where) if each in texts), "")
+    key = next((part for part in enclosing(trial.where) if part in texts), "")
     place = step_of(trial.where) if "." in trial.where or key else "images"
     return Check("bad", texts[key], trial.problem, place, "leave-out-gold" if key == GOLD else "")
 

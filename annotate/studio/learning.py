@@ -98,10 +98,10 @@ def view_of(session: Session, desk: Desk, job: Job) -> JobView:
 def first_words(report: Path) -> Mapping[str, Any] | None:
     """The first words of a report; None if there is no report."""
     try:
-        found = json.loads((report / "first.json").read_text(encoding="utf-8"))
+        words = json.loads((report / "first.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return words if isinstance(words, dict) else None
 
 
 def headline(first: Mapping[str, Any]) -> str:

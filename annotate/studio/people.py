@@ -96,10 +96,10 @@ ENDS = {"page.thanks": "page", "entry.places_taken": "entry"}
 
 def end_texts(setup: Setup, language: str) -> list[tuple[str, str, str]]:
     """The key of each text, the owner's text, and the app's own text."""
-    own = dict(leaves(setup.draft.content.texts.get(language, {})))
+    written = dict(leaves(setup.draft.content.texts.get(language, {})))
     texts = worded_texts(language, form_of(setup), setup.config.design.kind)
     return [
-        (f"{language} {key}", str(own.get(key, "")), texts[part][key.partition(".")[2]])
+        (f"{language} {key}", str(written.get(key, "")), texts[part][key.partition(".")[2]])
         for key, part in ENDS.items()
     ]
 
@@ -130,7 +130,7 @@ def extensions_for(setup: Setup, times: Sequence[int]) -> list[tuple[int, int, f
     hours = budget_in(setup).duration.minutes / 60
     rows = []
     for wanted in range(min(times) + 1, max(times) + 6) if times else ():
-        lacking = sum(max(0, wanted - each) for each in times)
+        lacking = sum(max(0, wanted - judges) for judges in times)
         people = ceil(lacking / (design.questions_per_form * design.forms_per_participant))
         rows.append((wanted, people, people * hours * (pay.per_hour if pay else 0)))
     return rows
@@ -185,7 +185,7 @@ def choose_mode(setup: Setup) -> None:
 
     def change(content: Content) -> Content:
         table: dict[str, Any] = dict(content.value("recruitment", {}))
-        kept = {key: each for key, each in table.items() if mode in ONLY_WITH.get(key, [mode])}
+        kept = {key: value for key, value in table.items() if mode in ONLY_WITH.get(key, [mode])}
         if mode == "prolific" and not (kept.get("completion_code") or kept.get("completion_url")):
             kept["completion_code"] = new_code()
         if mode == "panel":

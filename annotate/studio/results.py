@@ -119,7 +119,7 @@ def view(desk: Desk) -> Mapping[str, object]:
             "can_push": can_push(),
             "learning_jobs": learning_jobs,
             "checkpoints": checkpoints(session, desk),
-            "scored": [each for each in releases if can_learn_from(study, each)],
+            "scored": [release for release in releases if can_learn_from(study, release)],
             "refresh": 3 if is_active and not link else 0,
         }
 
@@ -203,7 +203,7 @@ def tick(desk: Desk) -> Said:
     kind, _ = parse_filter(name)
     with desk.reading() as (session, study):
         before = chosen_filters(desk, study, computed_of(desk, newest_report(session, study.id)))
-    chosen = [each for each in before if parse_filter(each)[0] != kind]
+    chosen = [text for text in before if parse_filter(text)[0] != kind]
     chosen += [name] if desk.given.get("value") is True else []
     return Said(go=f"?filters={','.join(parse_filters(chosen).names())}")
 
@@ -261,9 +261,9 @@ def make(desk: Desk) -> Said:
         for kind in release_kinds_of(study.kind):
             folder = str(home / f"{study.name}-{kind}-{version}")
             last = [
-                each
-                for each in before
-                if each.manifest["kind"] == kind and each.manifest["version"] != version
+                release
+                for release in before
+                if release.manifest["kind"] == kind and release.manifest["version"] != version
             ]
             if last:
                 commands.append(["release", "diff", str(last[0].folder), folder])
@@ -418,11 +418,11 @@ def report_file(desk: Desk, job_id: int, path: str) -> Response:
 def release_file(desk: Desk, file: str) -> Response:
     name, _, kind = file.rpartition(".")
     with desk.reading() as (session, study):
-        found = release_made(session, desk.database, study, name)
+        release = release_made(session, desk.database, study, name)
     if kind == "xlsx":
-        return download([workbook(found)], file)
+        return download([workbook(release)], file)
     if kind == "zip":
-        return download(chunks(zip_of_folder(found.folder, name)), file)
+        return download(chunks(zip_of_folder(release.folder, name)), file)
     raise Refused("there is no such file")
 
 

@@ -106,7 +106,7 @@ def read_known(session: Session, study: Study) -> Known:
     now, stated = datetime.now(UTC), config_of(study).recruitment.max_failed_checks
     figures = figures_of(session, study, now)
     limit = stated if stated >= 0 else 1
-    failed = {key for key, own in figures.people.items() if own.failed > limit}
+    failed = {key for key, person in figures.people.items() if person.failed > limit}
     flags = flags_of(session, study, people_shown(session, study))
     odd = select(Participant.id).where(
         Participant.id.in_(literal_keys(failed | flags.keys())),
@@ -176,14 +176,14 @@ class View:
     @property
     def people(self) -> PeopleAsked:
         sort = self.text("sort")
-        found = PeopleAsked(
+        asked = PeopleAsked(
             text=self.text("q").strip(),
             show=self.text("show", (*STATES, "failed")),
             names=tuple(filter(None, self.text("people", longest=10_000).split(","))),
         )
         if sort.removeprefix("-") not in SORTS:
-            return found
-        return replace(found, sort=sort.removeprefix("-"), descending=sort.startswith("-"))
+            return asked
+        return replace(asked, sort=sort.removeprefix("-"), descending=sort.startswith("-"))
 
     def address(self, **changes: object) -> str:
         """The address with these changes; None takes a name out."""
@@ -330,7 +330,7 @@ def person_of(
     session: Session, study: Study, asked: View, person: Participant, known: Known
 ) -> dict[str, object]:
     """The content of the panel about the chosen participant."""
-    own = sorted(answers_of(session, study, [person.id]), key=attrgetter("position"))
+    answers = sorted(answers_of(session, study, [person.id]), key=attrgetter("position"))
     held = (
         select(Form.name, Question.place, Question.id)
         .join(Question)
@@ -341,16 +341,16 @@ def person_of(
         for form, place, key in session.execute(held)
     }
     checks = question_checks(session, StudyRow.of(study), Form.participant_id == person.id)
-    shown = own if asked.text("all") == "1" else few_of(own)
+    shown = answers if asked.text("all") == "1" else few_of(answers)
     chosen = asked.text("answer")
     return {
-        "patterns": patterns_of(own, person.name),
+        "patterns": patterns_of(answers, person.name),
         "own": known.figures.of(person.id),
         "flags": known.flags.get(person.id, ()),
-        "answers": own,
+        "answers": answers,
         "questions": questions,
         "passed": {check.question_id: check.passed for check in checks},
-        "shown": [(each, question_history(session, study, each.question_id)) for each in shown],
+        "shown": [(row, question_history(session, study, row.question_id)) for row in shown],
         "answer": question_history(session, study, chosen) if chosen in questions else None,
         "turns": turns_of(session, questions.values()),
         "notes": notes_on(session, study, [person.id]),
@@ -362,8 +362,8 @@ def person_of(
 
 def turns_of(session: Session, questions: Iterable[int]) -> Sequence[Any]:
     """The requests of a participant in these searches, and their feedback on the lists."""
-    said = (SearchFeedback.preference, SearchFeedback.both_bad, SearchFeedback.satisfaction)
-    asked = select(SearchTurn.question_id, SearchTurn.number, SearchTurn.text, *said)
+    feedback = (SearchFeedback.preference, SearchFeedback.both_bad, SearchFeedback.satisfaction)
+    asked = select(SearchTurn.question_id, SearchTurn.number, SearchTurn.text, *feedback)
     asked = asked.outerjoin(SearchFeedback, SearchFeedback.turn_id == SearchTurn.id)
     of_person = asked.where(SearchTurn.question_id.in_(questions))
     return session.execute(of_person.order_by(SearchTurn.question_id, SearchTurn.number)).all()
@@ -371,8 +371,8 @@ def turns_of(session: Session, questions: Iterable[int]) -> Sequence[Any]:
 
 def few_of(answers: Sequence[AnswerRow]) -> list[AnswerRow]:
     """Some answers in their order; checks and flagged answers are selected first."""
-    told = sorted(answers, key=lambda each: (each.check is None, not each.irrelevant))
-    return sorted(told[:FEW_ANSWERS], key=attrgetter("position"))
+    first = sorted(answers, key=lambda answer: (answer.check is None, not answer.irrelevant))
+    return sorted(first[:FEW_ANSWERS], key=attrgetter("position"))
 
 
 def beside(session: Session, keys: Sequence[int], key: int) -> list[str | None]:
@@ -383,7 +383,7 @@ def beside(session: Session, keys: Sequence[int], key: int) -> list[str | None]:
     around = [keys[at - 1] if at else None, keys[at + 1] if at + 1 < len(keys) else None]
     named = select(Participant.id, Participant.name).where(Participant.id.in_(around))
     names = dict(session.execute(named).all())
-    return [names.get(each or 0) for each in around]
+    return [names.get(neighbour or 0) for neighbour in around]
 
 
 # What the page can do.
@@ -436,8 +436,8 @@ def set_person(desk: Desk) -> Said:
     undo = {"act": "person", "person": person.name, "to": "resume" if to == "pause" else "pause"}
     if to == "resume":
         return Said(desk.t("{name} can go on.", name=person.name), undo=undo)
-    said = desk.t("{name} cannot answer until you resume them.", name=person.name)
-    return Said(said, undo=undo)
+    line = desk.t("{name} cannot answer until you resume them.", name=person.name)
+    return Said(line, undo=undo)
 
 
 def note(desk: Desk) -> Said:
@@ -523,13 +523,13 @@ def lines_of(desk: Desk, session: Session, study: Study, table: str) -> Iterable
     return [
         (
             *(row.participant, row.platform_id, state, row.answered, row.questions),
-            *(row.median_seconds, row.failed_checks, row.checks, own.n_same, own.n_compared),
+            *(row.median_seconds, row.failed_checks, row.checks, person.n_same, person.n_compared),
             row.seen_at,
         )
         for part in (keys[at : at + AT_ONCE] for at in range(0, len(keys), AT_ONCE))
         for rows in [rows_of(session, study, part, now)]
         for key, row, state in map(rows.__getitem__, part)
-        for own in [known.figures.of(key)]
+        for person in [known.figures.of(key)]
     ]
 
 
