@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict, cast
 
 import typer
 
-from hsfiq.cli import common
 from hsfiq.cli.common import (
     MOST_RESAMPLES,
+    Commands,
     JsonOption,
     current_project,
     job_progress,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from hsfiq.analysis.sensitivity import Statistic
     from hsfiq.study.capacity import StudySize
 
-app = common.Commands()
+app = Commands()
 
 
 class Sampling(TypedDict):

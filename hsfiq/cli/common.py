@@ -420,7 +420,7 @@ class Call:
 
 @dataclass(frozen=True, kw_only=True)
 class JsonCall(Call):
-    """A call whose result can be printed as JSON."""
+    """A call whose result can be printed as JSON; the help names `--database` before `--json`."""
 
     database: DatabaseOption = None
     as_json: JsonOption = False

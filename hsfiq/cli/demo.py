@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hsfiq.cli import common
-from hsfiq.cli.common import note, print_text, progress, requires
+from hsfiq.cli.common import Commands, note, print_text, progress, requires
 from hsfiq.cli.serve import HOST, PORT, PortOption
 from hsfiq.errors import UnreadableInput
 from hsfiq.text import count_text
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from hsfiq.model.scorer.loading import ScorerPaths
     from hsfiq.records import RankedList
 
-app = common.Commands()
+app = Commands()
 
 
 # `hsfiq demo --arena`: three retrieval systems in an arena on this machine.

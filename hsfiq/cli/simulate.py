@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hsfiq.cli import QUIET, common
-from hsfiq.cli.common import JsonOption, print_result, requires
+from hsfiq.cli import QUIET
+from hsfiq.cli.common import Commands, JsonOption, print_result, requires
 from hsfiq.drawn.annotators import STANDARD
 from hsfiq.errors import UnreadableInput
 from hsfiq.text import count_text
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hsfiq.simulate import Destination
     from hsfiq.simulate.simulation import ProgressCallback
 
-app = common.Commands()
+app = Commands()
 
 LISTED = 10
 """The most unfinished participants listed on the terminal."""
