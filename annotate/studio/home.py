@@ -18,7 +18,7 @@ from hsfiq.access import user_with_id
 from hsfiq.actors import Action, Permission
 from hsfiq.annotate.owner.login import OWNER
 from hsfiq.annotate.studio.learning import JOB_ACTS, jobs_view
-from hsfiq.annotate.studio.shell import Desk, Page, Said, Studio, add_page, desk_of
+from hsfiq.annotate.studio.shell import Desk, Page, Said, Studio, desk_of
 from hsfiq.audit import last_time, record
 from hsfiq.collect.progress import progress_of
 from hsfiq.collect.studies import find_study, list_studies
@@ -251,9 +251,7 @@ HOME = Page(
 )
 
 
-def add_home(app: FastAPI, studio: Studio) -> None:
-    add_page(app, studio, HOME)
-
+def add_setup(app: FastAPI, studio: Studio) -> None:
     @app.get(f"{OWNER}/study/{{study_id}}/setup")
     def setup(request: Request, study_id: int, step: str = "") -> Response:
         """A step of a study, or else its first step that can change; there may be no draft yet."""

@@ -10,14 +10,14 @@ from hsfiq.annotate.owner.login import Identities
 from hsfiq.annotate.owner.study_pages import add_study_files
 from hsfiq.annotate.studio import design, images, people, question, systems
 from hsfiq.annotate.studio.decisions import add_pay_list
-from hsfiq.annotate.studio.home import add_home
+from hsfiq.annotate.studio.home import HOME, add_setup
 from hsfiq.annotate.studio.launch import add_rehearsal, step_after
 from hsfiq.annotate.studio.question import add_preview_of_draft
 from hsfiq.annotate.studio.recruiting import RECRUITING
-from hsfiq.annotate.studio.results import add_results
+from hsfiq.annotate.studio.results import RESULTS, TEXTS, add_reports, add_shared_reports
 from hsfiq.annotate.studio.setup import add_steps
 from hsfiq.annotate.studio.shell import Studio, add_files, add_page
-from hsfiq.annotate.studio.watch import add_watch
+from hsfiq.annotate.studio.watch import HISTORY, WATCH, add_tables
 
 BEFORE_LAUNCH = (images.STEP, systems.STEP, question.STEP, design.STEP, people.STEP)
 STEPS = (*BEFORE_LAUNCH, step_after(BEFORE_LAUNCH))
@@ -26,15 +26,17 @@ STEPS = (*BEFORE_LAUNCH, step_after(BEFORE_LAUNCH))
 def add_studio(app: FastAPI, services: Services, identities: Identities) -> None:
     studio = Studio(services, identities)
     add_files(app)
-    add_home(app, studio)
+    for page in (HOME, RESULTS, TEXTS, WATCH, HISTORY, RECRUITING):
+        add_page(app, studio, page)
     add_steps(app, studio, STEPS)
+    add_setup(app, studio)
     images.add_uploads(app, studio)
     people.add_links(app, studio)
     add_preview_of_draft(app, studio)
     add_rehearsal(app, studio)
-    add_results(app, studio)
+    add_shared_reports(app, studio)
+    add_reports(app, studio)
     add_pay_list(app, studio)
-    add_watch(app, studio)
-    add_page(app, studio, RECRUITING)
+    add_tables(app, studio)
     add_study_files(app, identities, services.images)
     add_audit(app, identities)

@@ -38,7 +38,6 @@ from hsfiq.annotate.studio.shell import (
     Page,
     Said,
     Studio,
-    add_page,
     desk_of,
     file_response,
     files_in,
@@ -375,10 +374,7 @@ TEXTS = Page("study/{study_id}/texts", "studio_results_texts.html", texts_view)
 # The files of reports and releases.
 
 
-def add_results(app: FastAPI, studio: Studio) -> None:
-    add_page(app, studio, RESULTS)
-    add_page(app, studio, TEXTS)
-    add_shared_reports(app, studio)
+def add_reports(app: FastAPI, studio: Studio) -> None:
     base = f"{OWNER}/study/{{study_id}}"
 
     @app.get(f"{base}/report/{{job_id}}/{{path:path}}")

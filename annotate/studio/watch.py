@@ -22,7 +22,7 @@ from hsfiq.annotate.owner.login import OWNER
 from hsfiq.annotate.owner.study_pages import number_in, study_of
 from hsfiq.annotate.studio.decisions import ACTS, decision_of, reward_of, rule_of
 from hsfiq.annotate.studio.figures import Kept, figures_view
-from hsfiq.annotate.studio.shell import Desk, Page, Said, Studio, add_page, desk_of
+from hsfiq.annotate.studio.shell import Desk, Page, Said, Studio, desk_of
 from hsfiq.audit import Selection, count_entries, last_time, newest_entries, record
 from hsfiq.collect.checks import question_checks
 from hsfiq.collect.owner import STUDY_ACTIONS, OwnerAction, perform, prepare
@@ -584,10 +584,7 @@ HISTORY = Page(
 )
 
 
-def add_watch(app: FastAPI, studio: Studio) -> None:
-    add_page(app, studio, WATCH)
-    add_page(app, studio, HISTORY)
-
+def add_tables(app: FastAPI, studio: Studio) -> None:
     @app.get(f"{OWNER}/study/{{study_id}}/{{table}}.csv")
     def download(request: Request, table: str) -> Response:
         return table_file(studio, request, table) if table in HEADS else Response(status_code=404)
