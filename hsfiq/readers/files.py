@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from hsfiq.errors import FileErrors, HsfiqError, UnreadableInput
-from hsfiq.text import is_storable_text
+from hsfiq.text import first_few, is_storable_text, one_line
 
 LONGEST_NAME = 200
 LONGEST_PATH = 1000
@@ -318,15 +318,23 @@ def columns_of(path: Path) -> list[str]:
     return max((header_names(header, separator) for separator in SEPARATORS), key=len)
 
 
+LONGEST_SHOWN = 40
+"""Characters of a column's name in a message."""
+
+
+def no_column(where: str, key: str, columns: Sequence[str]) -> UnreadableInput:
+    found = first_few([one_line(name)[:LONGEST_SHOWN] for name in columns], 8)
+    remedy = f"rename the column that holds it; the file has {found or 'none'}"
+    return UnreadableInput(where, f"there is no column {key!r}", remedy)
+
+
 def csv_rows(text: str, path: Path, key: str) -> Iterator[Place]:
     if not text.strip():
         what, columns = "the file is empty", f"the columns, {key!r} among them"
         raise UnreadableInput(str(path), what, f"write a first line with {columns}")
     separator = separator_of(text, key)
     if separator is None:
-        raise UnreadableInput(
-            f"{path}: line 1", f"there is no column {key!r}", "name the columns in the first line"
-        )
+        raise no_column(f"{path}: line 1", key, columns_of(path))
     yield from named_cells(csv_lines(text, path, separator))
 
 
@@ -381,9 +389,7 @@ def sheet_rows(path: Path, key: str) -> Iterator[Place]:
     named = [place for place, name in enumerate(rows[0] if rows else ()) if not is_absent(name)]
     header = [sheet_cell(rows[0][place]).strip() for place in named]
     if key not in header:
-        raise UnreadableInput(
-            f"{path}: line 1", f"there is no column {key!r}", "name the columns in the first line"
-        )
+        raise no_column(f"{path}: line 1", key, header)
     lines = (
         (f"{path}: line {number}", [sheet_cell(cells[place]) for place in named])
         for number, cells in enumerate(rows, start=1)
@@ -450,7 +456,7 @@ def parquet_file(path: Path) -> Iterator[tuple[Any, list[str]]]:
 def parquet_rows(path: Path, key: str) -> Iterator[Place]:
     with parquet_file(path) as (file, columns):
         if key not in columns:
-            raise UnreadableInput(str(path), f"there is no column {key!r}")
+            raise no_column(str(path), key, columns)
         rows = file.read(columns=columns).to_pylist()
     for number, row in enumerate(rows, start=1):
         yield Place(present(row), f"{path}: row {number}")

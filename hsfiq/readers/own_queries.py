@@ -138,7 +138,7 @@ def mapped_rows(path: Path, columns: Mapping[str, str]) -> list[files.Place]:
     """
     missing = set(columns.values()) - set(files.columns_of(path))
     if missing:
-        raise UnreadableInput(str(path), f"there is no column {min(missing)!r}")
+        raise files.no_column(str(path), min(missing), files.columns_of(path))
     rows = [
         files.Place(
             {ours: row.value[theirs] for ours, theirs in columns.items() if theirs in row.value}

@@ -184,8 +184,8 @@ def require_address(address: str) -> None:
 # How simulated participants enter a study: by its welcome page or by personal links.
 
 _LINK = re.compile(r"(.*)(/start/[0-9A-Za-z_-]{1,64})/?")
-_FOR_PEOPLE = "the study is for people"
-_REMEDY = "make one with `hsfiq study create --simulated` or `hsfiq demo --simulated`"
+_FOR_PEOPLE = "the study is for people and takes no simulated answers"
+_REMEDY = "try it with `hsfiq rehearse`, or make one with `hsfiq study create --simulated`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +214,7 @@ def study_to_join(page: bytes, address: str) -> str:
         raise UnreadableInput(address, several, "leave one open, or give personal links")
     if welcome.for_people:
         raise UnreadableInput(address, _FOR_PEOPLE, _REMEDY)
-    raise UnreadableInput(address, "no study is open to all", _REMEDY)
+    raise UnreadableInput(address, "no simulated study is open to all", _REMEDY)
 
 
 def require_simulated(page: bytes, address: str) -> None:

@@ -366,7 +366,7 @@ def test_paused_closed_and_unknown_studies_are_failures(
         assert why in result["people"][0]["why"]
     set_status(study, "closed")
     code, _, err = simulate(address)
-    assert (code, "no study is open to all" in err) == (2, True)
+    assert (code, "no simulated study is open to all" in err) == (2, True)
 
 
 def test_a_study_on_other_images_ends_the_simulation(server: ThreadServer) -> None:

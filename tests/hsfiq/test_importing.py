@@ -406,7 +406,7 @@ def test_the_only_dataset_is_the_default(photos: Path, database_url: str) -> Non
         ("unknown,ours,1,red", "line 2: query 'unknown' is unknown"),
         ("text alone,ours,first,red", "line 2: rank 'first' is not a whole number"),
         ("text alone,ours,1,red\ntext alone,ours,1,a.b", "line 3: query text alone has rank 1"),
-        ("text alone,ours,1,red\ntext alone,ours,2,red.png", "holds image red.png twice"),
+        ("text alone,ours,1,red\ntext alone,ours,2,red.png", "contains image red.png twice"),
         ("text alone,,1,red", "line 2: the run does not name its system"),
         ("text alone,ours,,red", "line 2: has no rank"),
     ],

@@ -167,14 +167,14 @@ def test_it_asks_what_it_is_not_told(
     assert project_in(tmp_path / "autumn").pay == Pay(9.5, "GBP")
     for what in ("'many' is not a whole number", "'a lot' is not an amount", "neither yes nor no"):
         assert what in result.out
-    assert "no contact:" in result.err
+    assert "the consent text lacks contact:" in result.err
 
 
 def test_nobody_can_answer(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     result = init(data, tmp_path / "autumn")
     assert result.code == 2
-    assert "--yes: is needed" in result.err
+    assert "--yes: is required" in result.err
     assert list(tmp_path.iterdir()) == []
 
 

@@ -280,7 +280,12 @@ NEED_DATA = [
     Broken("command", no_setup, "exprot", "No such command 'exprot'"),
     # analyze
     Broken("metric", no_setup, "analyze release", "--metric: is missing"),
-    Broken("metric-name", no_setup, "analyze release --metric clip", "clip: no such metric"),
+    Broken(
+        "metric-name",
+        no_setup,
+        "analyze release --metric clip",
+        "clip: release hpfiq-hp has no such metric",
+    ),
     Broken("recall@9", no_setup, "analyze release --metric recall@9", "recall@9"),
     Broken("recall@0", no_setup, "analyze release --metric recall@0", "recall@0"),
     Broken("recall@x", no_setup, "analyze release --metric recall@x", "recall@x"),

@@ -136,7 +136,12 @@ def test_many_errors_are_counted(tmp_path: Path) -> None:
     ("name", "content", "part"),
     [
         ("q.csv", "", "the file is empty"),
-        ("q.csv", "id,text\n1,red\n", "line 1: there is no column 'query_id'"),
+        (
+            "q.csv",
+            "id,text\n1,red\n",
+            "line 1: there is no column 'query_id'; "
+            "rename the column that holds it; the file has id, text",
+        ),
         ("q.csv", "query_id,text\n", "contains no query"),
         ("q.csv", "query_id,text,text\n1,a,b\n", "line 1: two columns are called 'text'"),
         ("q.csv", "query_id,price,text\n1,9,a\n", "line 2: unknown column 'price'"),

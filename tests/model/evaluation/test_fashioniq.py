@@ -180,7 +180,7 @@ def test_missing_queries(data: Path, run: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lists", "message"),
     [
-        ({"shirt.val.0": ["s1", "s1"]}, "the list of query shirt.val.0 holds image s1 twice"),
+        ({"shirt.val.0": ["s1", "s1"]}, "the list of query shirt.val.0 contains image s1 twice"),
         ({"shirt.val.0": ["s1", "d1"]}, "image 'd1' is not among the 60 candidates"),
         ({"shirt.val.0": ["s1", "s2.png"]}, "60 candidates; leave out the folder and the exten"),
         ({"shirt.val.4": ["s1"]}, "1 of 5 queries are not in FashionIQ val (shirt; captions fo"),
