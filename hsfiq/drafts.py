@@ -573,7 +573,7 @@ def most_questions(content: Content, asked: Asked) -> int:
 
 def toml_of(content: Content, folder: Path) -> str:
     """study.toml with the entered values and the values derived from the draft's files."""
-    head = "# Set up in the browser. The documentation has all keys ("Studies" in the reference).\n\n"
+    head = "# Set up in the browser. The page 'Studies' of the documentation has all keys.\n\n"
     config = with_usual_k(content, folder).config
     head += "".join(f"# {tag}.json, beside this file, has texts.\n\n" for tag in content.texts)
     return head + tomli_w.dumps(without_empty(config), multiline_strings=True)

@@ -139,8 +139,7 @@ def test_many_errors_are_counted(tmp_path: Path) -> None:
         (
             "q.csv",
             "id,text\n1,red\n",
-            "line 1: there is no column 'query_id'; "
-            "rename the column that holds it; the file has id, text",
+            "there is no column 'query_id'; rename the column that holds it; the file has id, text",
         ),
         ("q.csv", "query_id,text\n", "contains no query"),
         ("q.csv", "query_id,text,text\n1,a,b\n", "line 1: two columns are called 'text'"),
