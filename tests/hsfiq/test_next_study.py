@@ -307,7 +307,7 @@ def test_the_predecessors_cap_is_no_more_than_the_new_forms_allow(
     ("words", "message"),
     [
         ("--n 2", "hsfiq: --checkpoint: is missing; name one, or use --strategy random\n"),
-        ("--n 2 --strategy best", "'best' is unknown; name one of information, random"),
+        ("--n 2 --strategy best", "'best' is not one of 'information', 'random'"),
         ("--n 99 --strategy random", "--n: 99 pairs are requested, but only 12"),
         ("--n 2 --strategy random --name a;b", "--name: 'a;b' cannot be the name"),
         ("--n 2 --strategy random --name small", "a study called 'small' already"),
