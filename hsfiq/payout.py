@@ -44,7 +44,7 @@ PAYOUT_FILES = ("approve.csv", "reject.csv", "bonus.csv", "payout.json")
 """A folder with only these files is a payout, and may be replaced."""
 
 LEFT_OUT = {
-    "no platform id": "have no platform id",
+    "no platform id": "have no platform id; the pay list of the studio has them",
     "not from prolific": "did not come from Prolific",
     "not from mturk": "did not come from Mechanical Turk",
     "not from panel": "did not come from the panel",

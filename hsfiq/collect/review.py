@@ -246,7 +246,7 @@ class WinShares:
         error = error_of_study(self.n_earlier)
         left = error * (1 - SPENT) / SPENT
         often = "however often you look, so you may stop at any time."
-        again = f"A new study of these systems has {100 * left:.2g}% left."
+        again = f"A new study of these systems has {100 * left:.2g}% left: better extend this one."
         notes = [
             f"The chance that {which} is ever wrong is at most {100 * error:.2g}%, {often} {again}"
         ]

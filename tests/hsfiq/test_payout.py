@@ -76,7 +76,7 @@ def test_the_lists(paid_study: Database) -> None:
         "study small, prolific: 2 to approve, 1 to reject, 2 bonuses of 0.64 in total, in out"
     )
     assert others == [
-        "1 in no list: they have no platform id",
+        "1 in no list: they have no platform id; the pay list of the studio has them",
         "1 in no list: they did not come from Prolific",
         "1 in no list: they have not answered all their questions",
         "1 in no list: they gave up",

@@ -110,7 +110,7 @@ class HpfiqFile:
         if obstacle is None:
             return []
         self.path.unlink()
-        return [f"no hpfiq.json: {obstacle}"]
+        return [f"hpfiq.json, the layout of the published data, is left out: {obstacle}"]
 
     def write(self, kept: Sequence[QuestionRow], until: str | None) -> None:
         """Write the participants up to one, to the last one if it is None, with these questions."""
