@@ -44,7 +44,7 @@ from hsfiq.annotate.studio.shell import (
 )
 from hsfiq.annotate.texts import consent_with, html_of, kept_of_address
 from hsfiq.collect.participant_row import StudyRow
-from hsfiq.collect.question_history import question_history
+from hsfiq.collect.question_history import question_history, records_of
 from hsfiq.collect.review import hides_results
 from hsfiq.db.studio_tables import Job
 from hsfiq.db.tables import Study
@@ -96,6 +96,8 @@ def view(desk: Desk) -> Mapping[str, object]:
         is_shown = not hides_results(session, study)
         computed = computed_of(desk, newest_report(session, study.id))
         releases = releases_made(session, desk.database, study) if is_shown else []
+        known = {release.folder.name for release in releases}
+        records = records_of(session, study) if is_shown else []
         jobs = jobs_view(session, desk, study.id, STEPS)
         link = getattr(desk.request.state, "link", "")
         learning_jobs = jobs_view(session, desk, study.id, (SCORE, TRAIN))
@@ -111,6 +113,7 @@ def view(desk: Desk) -> Mapping[str, object]:
             "links": links_to_reports(session, study.id) if desk.may("manage") else [],
             "link": link,
             "releases": releases,
+            "elsewhere": [each for each in records if f"{each.name}-{each.version}" not in known],
             "next_version": next_free(releases),
             "examples": examples(session, study, computed) if computed and is_shown else {},
             "stated": asdict(config_of(study).release)

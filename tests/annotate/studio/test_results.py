@@ -441,6 +441,16 @@ def test_a_release_is_made_verified_and_downloaded(results: StudioClient) -> Non
     assert actors == {"owner"}
 
 
+def test_releases_written_by_a_command_are_listed(results: StudioClient, tmp_path: Path) -> None:
+    database = ("--database", str(results.database.engine.url))
+    out = ("--study", "telltale-study", "--out", str(tmp_path / "own"))
+    assert hsfiq(*database, "export", *out).code == 0
+    page = results.get(RESULTS).text
+    assert "<b>telltale-study-hp 1.0.0</b>" in page
+    assert "written by a command on" in page
+    assert "No release has been made yet." not in page
+
+
 def test_a_second_release_is_compared_with_the_first(results: StudioClient) -> None:
     home = uploads_home(results.database).resolve() / "releases" / "telltale-study"
     made = hsfiq(
