@@ -47,7 +47,7 @@ def test_missing_files_are_named_with_their_source(name: str, tmp_path: Path) ->
 
 def test_an_unknown_name_lists_the_known_names(tmp_path: Path) -> None:
     with pytest.raises(
-        HsfiqError, match="blip2-huge: there are blip2-vitL, blip2-vitg, blip2-coco"
+        HsfiqError, match="blip2-huge: choose from blip2-vitL, blip2-vitg, blip2-coco"
     ):
         load("blip2-huge", tmp_path)
 
