@@ -65,7 +65,7 @@ def test_the_card_says_what_was_trained_on_what(clip4cir: Path) -> None:
     best = read(clip4cir)
     assert "\ntags: [composed-image-retrieval, clip4cir, drawn]\n" in card
     assert "drawn garments" in card
-    assert "no human judgement, and no simulated one" in card
+    assert "without human or simulated judgements" in card
     assert "- the drawn catalogue: 60 of 60 training triplets" in card
     assert f"| recall@5 | {best.about['progress']['epochs'][-1]['val']['recall@5']:.4f} |" in card
     assert "- `backbone`: tiny instead of clip-rn50x4" in card

@@ -127,7 +127,7 @@ def test_the_card_says_what_was_trained_on_what(uninterrupted_run: FinishedRun) 
     epoch = best.about["progress"]["epochs"][-1]
     recipe = best.about["recipe"]
     assert f"A scorer trained on the drawn catalogue by `{recipe['name']}`" in card
-    assert "no human judgement, and no simulated one" in card
+    assert "without human or simulated judgements" in card
     assert f"| recall@5 | {epoch['val']['recall@5']:.4f} |" in card
     assert f"| training targets scored above their negative | {epoch['accuracy']:.4f} |" in card
     assert f"- variant `strategy`: {recipe['strategy']}" in card
@@ -243,4 +243,4 @@ def test_answers_that_the_initial_scorer_learned_from_are_named() -> None:
     (text,) = judgements(started)
     assert text.endswith("on the answers of drawn 1.0.0.")
     (text,) = judgements(Checkpoint(Path("best.json"), {"earlier_releases": []}))
-    assert "no human judgement" in text
+    assert "without human or simulated judgements" in text
