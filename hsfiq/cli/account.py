@@ -99,7 +99,7 @@ def role(
     name: NameArgument,
     new_role: Annotated[Role, typer.Argument(metavar="ROLE", help="owner, analyst or helper.")],
 ) -> None:
-    """Change an account's role; the change also applies to current logins."""
+    """Change an account's role, also for its current logins."""
     from hsfiq.access import about_account, change_role
 
     with call.writing() as session:

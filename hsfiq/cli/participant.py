@@ -34,9 +34,9 @@ def allow(
         bool, typer.Option("--everybody", help="Delete the list, so that all ids may enrol.")
     ] = False,
 ) -> None:
-    """Restrict enrolment to these platform ids; repeat to add ids.
+    """Restrict enrolment to these platform ids.
 
-    Enrolled participants are unaffected.
+    Repeat the command to add ids. Enrolled participants are unaffected.
     """
     from hsfiq.collect.places import allow_everybody, allow_people, count_allowed, read_people
 
@@ -341,7 +341,7 @@ def payout(
     ] = "0",
     force: Annotated[bool, typer.Option("--force", help="Replace the lists in DIR.")] = False,
 ) -> None:
-    """Write the lists of people to approve, to reject and to pay a bonus.
+    """Write the lists of approvals, rejections and bonuses.
 
     The lists are for Prolific, MTurk or a panel, and give the reasons for rejections.
     """

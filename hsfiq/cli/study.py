@@ -249,7 +249,7 @@ def require_usable_images(opened: Database, study: str | None) -> None:
 
 for _action, _help in (
     ("open", "Let a study take participants and answers."),
-    ("pause", "Pause a study; participants see an explanation and can return later."),
+    ("pause", "Pause a study; participants can return later."),
     ("close", "Close a study; late participants see their completion code."),
 ):
     add_command(_action, _help)
@@ -433,9 +433,9 @@ def assign(
     participant: Annotated[str, typer.Argument(help=common.PARTICIPANT_HELP)],
     study: common.StudyOption = None,
 ) -> None:
-    """Reassign a participant's unanswered questions to the next participant.
+    """Reassign a participant's unanswered questions.
 
-    The questions are reassigned automatically when the lease ends.
+    They go to the next participant. The questions are reassigned automatically when the lease ends.
     """
     done, person = common.perform_participant_action(call.open(), study, "reassign", participant)
     label = common.participant_label(person.name, person.external_id)

@@ -263,7 +263,7 @@ def test_hostile_texts_are_shown_as_text(serve_study: ServeStudy, open_page: Ope
 
 def test_a_korean_study_is_shown_in_korean(serve_study: ServeStudy, open_page: OpenPage) -> None:
     page = open_page(serve_study(presentation={"languages": ("ko",)}))
-    expect(page.locator(".set").nth(0)).to_contain_text("보통 정도로 일치함")
+    expect(page.locator(".set").nth(0)).to_contain_text("거의 일치하지 않음")
     assert page.evaluate("document.documentElement.lang") == "ko"
     page_text = page.locator(".page").inner_text().replace("Shift", "")
     english = {"Next", "Back", "Guidelines", "Reason", "Original", "prefer", "match", "order"}

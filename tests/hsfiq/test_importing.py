@@ -151,7 +151,7 @@ def test_the_commands_report_added_and_existing_rows(tmp_path: Path) -> None:
     assert "15 of 15 images are missing" in first.err
     assert hsfiq("import", "hpfiq", HPFIQ).out == "study hpfiq: 5 questions added\n"
     before = imported(tmp_path / "hsfiq.db")
-    assert "shirt.val: nothing new, all 3 triplets existed" in hsfiq(*shirts).out
+    assert "shirt.val: unchanged, all 3 triplets existed" in hsfiq(*shirts).out
     result = hsfiq("import", "hpfiq", HPFIQ, "--json").result
     assert result == {"study hpfiq": {"added": 0, "already": 5, "replaced": 0}}
     assert imported(tmp_path / "hsfiq.db") == before
@@ -218,7 +218,7 @@ def test_each_split_is_a_dataset(folder: Path, database: Database, database_url:
     ]
     assert images(database, "circo") == {"4", "7", "9"}
     again = hsfiq("import", "circo", folder, "--split", "val", "--database", database_url)
-    assert again.out == "val: nothing new, 1 triplet existed\n"
+    assert again.out == "val: unchanged, 1 triplet existed\n"
 
 
 @on_sqlite
@@ -317,7 +317,7 @@ def test_queries_are_stored_once(photos: Path, database: Database, database_url:
     assert list(captions.values()) == [["a red car"], [], ["is  blue"], ["is red", "is a ship"]]
     n_images = count(database, Image)
     again = import_rows(photos, database_url, *QUERIES)
-    assert (again.code, again.out) == (0, "dataset shop: nothing new, all 4 queries existed\n")
+    assert (again.code, again.out) == (0, "dataset shop: unchanged, all 4 queries existed\n")
     more = import_rows(photos, database_url, *QUERIES, {"query_id": "new", "text": "a ship"})
     assert more.out == "dataset shop: 1 query added, 4 existed\n"
     tables = (Dataset, Image, Triplet, Query, RankedList)

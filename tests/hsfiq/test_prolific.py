@@ -150,7 +150,7 @@ def test_a_draft_whose_creation_was_not_answered_is_found_again(
 def test_what_cannot_be_drafted_is_refused(
     database: Database, study: int, prolific: FakeProlific
 ) -> None:
-    refused(command("draft", "--pay-per-hour", "12"), "--url", "this machine only")
+    refused(command("draft", "--pay-per-hour", "12"), "--url", "only from this machine")
     refused(command("draft", "--pay-per-hour", "much", *HOUR[2:]), "--pay-per-hour")
     draw(database, make_queries(database, dataset="other", systems=["d", "e"]), name="other")
     refused(command("draft", "other", *HOUR), "study other", "does not recruit on Prolific")

@@ -45,7 +45,7 @@ def test_the_unfiltered_export_is_byte_identical(shared: Path) -> None:
 def test_importing_it_again_changes_nothing(shared: Path) -> None:
     before = imported(Path("hsfiq.db"))
     repeated = hsfiq("import", "hpfiq", shared / "data" / "hpfiq" / "hpfiq_users_1_40.json")
-    assert repeated.out == "study hpfiq: nothing new, all 2,000 questions existed\n"
+    assert repeated.out == "study hpfiq: unchanged, all 2,000 questions existed\n"
     assert imported(Path("hsfiq.db")) == before
 
 

@@ -163,8 +163,8 @@ def test_a_picture_is_sent_again_but_never_replaced(page: SearchPage, catalogue:
 
 def test_a_second_picture_is_refused_before_it_is_decoded(page: SearchPage) -> None:
     page.upload(photo())
-    assert "once" in page.upload(b"no picture at all", 409)["error"]
-    assert "once" in page.upload(png(10_000), 409)["error"]
+    assert "only one picture" in page.upload(b"no picture at all", 409)["error"]
+    assert "only one picture" in page.upload(png(10_000), 409)["error"]
 
 
 def test_one_picture_of_a_participant_is_decoded_at_a_time(

@@ -57,8 +57,8 @@ def test_a_missing_or_broken_file_is_named(folder: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"name": None}, 'key "name" is missing or no str'),
-        ({"simulated": "no"}, 'key "simulated" is missing or no bool'),
+        ({"name": None}, 'key "name" is missing or not of type str'),
+        ({"simulated": "no"}, 'key "simulated" is missing or not of type bool'),
         ({"kind": "hq"}, 'kind is "hq", not "hs" or "hp"'),
         ({"scale": {"points": 3}}, r"score_\d is \d in question_id .*, not from 1 to 3"),
         (None, "is not a JSON object"),

@@ -349,4 +349,4 @@ def test_lists_and_signed_links_are_for_studies_on_platforms(visit: Visit, tmp_p
         design=the_one(database, select(Study.design)) | {"recruitment": {"mode": "mturk"}},
     )
     signed = hsfiq("study", "enrolment", "telltale-study", "--signed-links", *address_of(database))
-    assert (signed.code, "same address" in signed.err) == (2, True)
+    assert (signed.code, "the same link" in signed.err) == (2, True)

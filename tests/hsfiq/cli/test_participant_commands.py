@@ -24,7 +24,7 @@ def test_abandoned_questions_are_reassigned(database: Database) -> None:
     first, second = seats(database, 2)
     second.answer_all()
     first.submit(first.question_ids[0])
-    assert "p1 has not answered" in output_of("study", "assign", "p1")
+    assert "unanswered questions of p1 go" in output_of("study", "assign", "p1")
     assert Seat.taken(database, the_study(database).id).standing().total == 3
     assert complaint(hsfiq("study", "assign", "p9")) == "study autumn has no participant 'p9'"
 
@@ -74,7 +74,7 @@ def test_participants_are_listed_and_platform_ids_accepted(database: Database) -
         line = output_of("participant", command, "5f8e0c1d")
         assert line.startswith("participant p2 (5f8e0c1d): ")
         assert line.endswith(f"-> {status}\n")
-    assert "p2 (5f8e0c1d) has not" in output_of("study", "assign", "5f8e0c1d")
+    assert "questions of p2 (5f8e0c1d) go" in output_of("study", "assign", "5f8e0c1d")
     forgotten = output_of("participant", "forget", "5f8e0c1d", "--yes")
     assert forgotten == "participant p2 (5f8e0c1d) of study autumn: 0 answers deleted\n"
     assert "no participant '5f8e0c1d'" in complaint(hsfiq("participant", "pause", "5f8e0c1d"))

@@ -205,7 +205,9 @@ def test_a_study_is_bound_to_a_study_on_prolific(database: Database) -> None:
     output_of("study", "bind", "64ab", "--study", "winter")
     status = json.loads(output_of("study", "status", "--study", "winter", "--json"))
     assert status["platform_study_id"] == "64ab"
-    assert "not an id" in complaint(hsfiq("study", "bind", "6 4", "--study", "winter"))
+    assert "not a Prolific study id" in complaint(
+        hsfiq("study", "bind", "6 4", "--study", "winter")
+    )
 
 
 @on_sqlite
@@ -274,7 +276,7 @@ def test_a_study_is_named_by_an_argument_or_an_option() -> None:
 def test_invitations_are_links_that_only_their_owner_can_read(database: Database) -> None:
     output_of("study", "create", "study.toml")
     invited = hsfiq("study", "invite", "--count", "3", "--url", "https://study.example.org/")
-    assert "has places for 2 more participants, and 3 invitations wait" in invited.err
+    assert "has places for 2 more participants, and 3 invitations are unused" in invited.err
     assert invited.out == "study autumn: 3 invitations in invitations.csv\n"
     path = Path("invitations.csv")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600

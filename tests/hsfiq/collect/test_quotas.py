@@ -169,7 +169,7 @@ def test_places_for_invitations_and_the_budget_follow_the_quotas(
     ("recruitment", "key", "what"),
     [
         ({"quotas": {"hat": 1}}, "recruitment.quotas.hat", "no form has this category"),
-        ({"quotas": {"shirt": 4}}, "recruitment.quotas.shirt", "4 participants, but there are"),
+        ({"quotas": {"shirt": 4}}, "recruitment.quotas.shirt", "4 participants, but questions are"),
         (
             {"quotas": {"shirt": 1}, "participants": 5},
             "recruitment.participants",

@@ -73,7 +73,7 @@ def test_a_panel_is_named_also_after_an_import(database: Database, tmp_path: Pat
     for name in ("first", "second"):
         files = [path.read_bytes() for path in (tmp_path / name).rglob("*") if path.is_file()]
         assert not any(b"secret.test" in content for content in files)
-        assert "They were recruited on SONA pool." in text(
+        assert "Participants were recruited on SONA pool." in text(
             tmp_path.joinpath(name, "README.md").read_bytes()
         )
         manifest = json.loads(tmp_path.joinpath(name, "manifest.json").read_bytes())

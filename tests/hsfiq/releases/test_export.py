@@ -249,7 +249,7 @@ def test_a_release_is_recorded_only_with_its_folder() -> None:
     for n_flushes in (1, 5):
         assert export_killed_after(n_flushes, "--out", "mine") == -signal.SIGKILL
         assert not Path("mine").exists()
-        assert hsfiq("release", "list").out.startswith("no release yet: hsfiq export")
+        assert hsfiq("release", "list").out.startswith("no release yet: write one")
     assert hsfiq("export", "--release", "hp", "--out", "mine").code == 0
     assert hsfiq("release", "list").out.splitlines()[1].split()[:2] == ["hpfiq-hp", "1.0.0"]
 
@@ -266,7 +266,7 @@ def test_the_next_export_records_what_a_killed_one_has_written() -> None:
     log = Path("log.txt")
     assert Fork(export_and_die_before_the_record, [], log).wait() == -signal.SIGKILL
     assert content_of(Path("mine")) is not None
-    assert hsfiq("release", "list").out.startswith("no release yet: hsfiq export")
+    assert hsfiq("release", "list").out.startswith("no release yet: write one")
     assert "unchanged; nothing was written" in hsfiq(*MINE).out
     assert hsfiq("release", "list").out.splitlines()[1].split()[:2] == ["hpfiq-hp", "1.0.0"]
 

@@ -61,7 +61,7 @@ def test_sets_have_queries_and_there_are_some(tmp_path: Path) -> None:
     with pytest.raises(UnreadableInput) as error:
         read_sets(release)
     assert error.value.where == str(release / SETS)
-    assert "set a.1 is of query p" in error.value.what
+    assert "set a.1 has query p" in error.value.what
     pq.write_table(pa.Table.from_pylist([SET]).slice(0, 0), release / SETS)
     with pytest.raises(NothingToDo, match="has no sets"):
         read_sets(release)

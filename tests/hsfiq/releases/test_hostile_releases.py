@@ -325,7 +325,7 @@ ATTACKS: dict[str, tuple[Change, str]] = {
     ),
     "csv of no table": (manifest(layouts={"csv": ["y.csv"]}), "y.csv is the CSV of no table"),
     "csv of a table many times": (
-        manifest(layouts={"csv": ["sets.csv"] * 300_000}), "layouts.csv[1]: 'sets.csv' is there"
+        manifest(layouts={"csv": ["sets.csv"] * 300_000}), "layouts.csv[1]: 'sets.csv' occurs twice"
     ),
     "FIFO manifest": (instead("manifest.json", os.mkfifo), "manifest.json: is not a regular file"),
     "FIFO table": (instead("sets.parquet", os.mkfifo), "sets.parquet: is not a regular file"),

@@ -257,7 +257,7 @@ def test_broken_and_older_releases_are_refused(tmp_path: Path) -> None:
     assert (broken.code, "queries.jsonl: is missing" in broken.err) == (1, True)
     arena.json("manifest.json", lambda manifest: manifest.pop("retrievers"))
     refused = hsfiq("import", "release", arena.folder, "--database", url)
-    assert (refused.code, "does not say what the retrievers were" in refused.err) == (2, True)
+    assert (refused.code, "does not describe the retrievers" in refused.err) == (2, True)
     assert not (tmp_path / "new.db").exists()
 
 
@@ -466,7 +466,7 @@ def test_the_release_says_how_alike_participants_are(groups: Groups, tmp_path: P
     assert manifest_of(release.folder)["k_anonymity"] == alike
     card = (release.folder / "README.md").read_text(encoding="utf-8")
     assert "answers to `age` in `participant_answers`" in card
-    assert "has 1 of 2 (k = 1); 2 are alone" in card
+    assert "has 1 of 2 (k = 1); 2 are unique" in card
     without = Extras(without=("participant-answers",))
     left_out = with_options(groups[0], tmp_path / "without", without)
     assert "k_anonymity" not in manifest_of(left_out)
@@ -509,5 +509,5 @@ def test_merging_what_lacks_texts_with_what_has_them_is_refused(
     theirs = with_options(groups[1], tmp_path / "theirs", Extras())
     done = hsfiq("release", "merge", ours, theirs, "--out", tmp_path / "merged")
     assert (done.code, done.err.count("\n")) == (2, 1)
-    assert "without is None, and of " in done.err
+    assert "without is None, but " in done.err
     assert not (tmp_path / "merged").exists()

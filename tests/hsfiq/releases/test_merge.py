@@ -132,7 +132,7 @@ def test_other_instruments_are_refused(groups: Groups) -> None:
     second.json("manifest.json", lambda manifest: manifest["scale"].update(points=7))
     assert "scale is {'points': 7" in refusal(first, second)
     second.json("manifest.json", lambda manifest: manifest.update(kind="hp"))
-    assert "kind is hp, and of" in refusal(first, second)
+    assert "kind is hp, but hs in" in refusal(first, second)
     (second.folder / "queries.jsonl").unlink()
     assert "queries.jsonl: is missing" in refusal(first, second)
 

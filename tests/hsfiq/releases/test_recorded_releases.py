@@ -308,7 +308,7 @@ def test_releases_are_listed(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HSFIQ_DATABASE_URL", database_url)
     _, second = revised_study(database)
-    assert listed().out.startswith("no release yet: hsfiq export")
+    assert listed().out.startswith("no release yet: write one")
     assert listed("--study", "small").out.startswith("no release of study small yet: hsfiq export")
     assert hsfiq("export", "--release", "hs", "--filter", "too-fast(seconds=0)").code == 0
     second.submit(second.question_ids[2])

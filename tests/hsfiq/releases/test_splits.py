@@ -230,10 +230,10 @@ def test_invalid_shares_are_refused(share: float) -> None:
 @pytest.mark.parametrize(
     ("split", "message"),
     [
-        (Split("triplet", 0, 0.5), "--split triplet: a split needs two triplets"),
+        (Split("triplet", 0, 0.5), "--split triplet: a split needs at least two triplets"),
         (Split("participant", 0, 0.01), "--test-share: 0.01 of 3 participants leaves none to test"),
         (Split("participant", 0, 0.99), "--test-share: 0.99 of 3 participants leaves none to tr"),
-        (Split("both", 0, 0.5), "--split both: a split needs two triplets"),
+        (Split("both", 0, 0.5), "--split both: a split needs at least two triplets"),
     ],
 )
 def test_too_little_to_split(split: Split, message: str) -> None:

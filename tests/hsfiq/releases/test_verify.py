@@ -320,7 +320,7 @@ def test_what_is_no_release_is_refused(sound: Path, tmp_path: Path) -> None:
         (sound / "hs" / "sets.parquet", a_file),
         (
             sound,
-            f"it has 8: arena, hp, hs and 5 more; name one of them, such as {sound / 'arena'}\n",
+            f"contains 8: arena, hp, hs and 5 more; name one of them, such as {sound / 'arena'}\n",
         ),
     ):
         refused = hsfiq("release", "verify", place)

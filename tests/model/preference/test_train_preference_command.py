@@ -194,7 +194,7 @@ def test_incomplete_releases_are_refused(answered: Answered, tmp_path: Path) -> 
     manifest = json.loads((release / "manifest.json").read_text())
     (release / "manifest.json").write_text("{}")
     command = train(answered, tmp_path / "out", "--release", release)
-    assert_refused(command, 'manifest.json: key "name" is missing or no str')
+    assert_refused(command, 'manifest.json: key "name" is missing or not of type str')
     (release / "manifest.json").write_text(json.dumps(manifest))
     (release / "splits.parquet").unlink()
     command = train(answered, tmp_path / "out", "--release", release)

@@ -96,7 +96,7 @@ def test_clip_is_filled_from_the_hubs_file(tmp_path: Path) -> None:
         ({"visual_encoder.norm.bias": None}, "lacks visual_encoder.norm.bias"),
         ({"visual_encoder.extra": torch.zeros(1)}, "unknown visual_encoder.extra"),
         ({"text_proj.bias": torch.zeros(9)}, r"text_proj.bias has the shape \[9\], not \[8\]"),
-        ({"text_proj.bias": torch.full((8,), torch.nan)}, "text_proj.bias holds values that are"),
+        ({"text_proj.bias": torch.full((8,), torch.nan)}, "text_proj.bias has values that are"),
     ],
 )
 def test_each_wrong_tensor_is_named_as_in_the_file(

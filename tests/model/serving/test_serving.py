@@ -158,7 +158,7 @@ def test_unusable_options_are_one_line(
     serve = ["retriever", "serve", "--checkpoint", str(clip4cir), "--images", str(tmp_path)]
     for options, message in (
         (["--host", "0.0.0.0"], "--host: 0.0.0.0 needs a token; add --token-file"),
-        (["--token-file", str(short)], "holds no token of 16 or more"),
+        (["--token-file", str(short)], "holds no token of at least 16"),
         (["--port", "0"], f"{tmp_path}: holds no images"),
     ):
         assert run([*serve, *options]) == 2
