@@ -269,7 +269,7 @@ def test_a_korean_study_is_shown_in_korean(serve_study: ServeStudy, open_page: O
     english = {"Next", "Back", "Guidelines", "Reason", "Original", "prefer", "match", "order"}
     assert not english & set(page_text.split())
     press(page, "1", "Enter")
-    missing = "아직 답하지 않은 항목: 검색 결과 2 점수, 선호하는 쪽"
+    missing = "아직 답하지 않은 항목: 세트 2 점수, 더 잘 일치하는 세트"
     expect(page.locator(".live")).to_have_text(missing)
 
 

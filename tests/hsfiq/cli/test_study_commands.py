@@ -205,9 +205,7 @@ def test_a_study_is_bound_to_a_study_on_prolific(database: Database) -> None:
     output_of("study", "bind", "64ab", "--study", "winter")
     status = json.loads(output_of("study", "status", "--study", "winter", "--json"))
     assert status["platform_study_id"] == "64ab"
-    assert "not a Prolific study id" in complaint(
-        hsfiq("study", "bind", "6 4", "--study", "winter")
-    )
+    assert "not a Prolific study" in complaint(hsfiq("study", "bind", "6 4", "--study", "winter"))
 
 
 @on_sqlite

@@ -32,7 +32,7 @@ from hsfiq.db.types import digest_of
 from tests.hsfiq.samples import on_sqlite
 from tests.studies import NOW, OTHER, Seat
 
-N_PEOPLE, N_QUESTIONS = 2000, 6
+N_PEOPLE, N_QUESTIONS = 1200, 6
 
 STATE_OF = {
     "paused": "paused", "returned": "gave up", "screened-out": "screened out",

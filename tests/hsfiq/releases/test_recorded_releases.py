@@ -309,7 +309,7 @@ def test_releases_are_listed(
     monkeypatch.setenv("HSFIQ_DATABASE_URL", database_url)
     _, second = revised_study(database)
     assert listed().out.startswith("no release yet: write one")
-    assert listed("--study", "small").out.startswith("no release of study small yet: hsfiq export")
+    assert listed("--study", "small").out.startswith("no release of study small yet: write one")
     assert hsfiq("export", "--release", "hs", "--filter", "too-fast(seconds=0)").code == 0
     second.submit(second.question_ids[2])
     assert hsfiq("export", "--release", "hp", "--filter-invalid", "--split", "triplet").code == 0

@@ -247,7 +247,7 @@ Change = Callable[[dict[str, Any]], object]
          "12: holds the reference"),
         (0, lambda run: run["12"].__setitem__(3, "dev-900"),
          "12: image 'dev-900' is not among"),
-        (0, lambda run: run["12"].__setitem__(3, run["12"][4]), "12: the list of query 12 contains"),
+        (0, lambda run: run["12"].__setitem__(3, run["12"][4]), "12: the list of query 12 con"),
         (0, lambda run: run.update(version="rc1"), "version: 'rc1' is not 'rc2'; make the lists"),
         (0, lambda run: run.update(metric="Recall"), "metric: 'Recall' is not one of recall, re"),
         (0, lambda run: run.update(metric="recall_subset"), "query 10 occurs twice"),
