@@ -242,6 +242,7 @@ def tab_to(page: Page, role: Any, name: str) -> None:
 
 
 def choose(page: Page, *paths: Path) -> None:
+    page.wait_for_load_state("load")  # the scripts of the page have run
     page.wait_for_load_state("networkidle")
     tab_to(page, "button", "Choose files")
     with page.expect_file_chooser() as chooser:

@@ -88,6 +88,7 @@ class Owner:
         expect(self.page.get_by_role("heading", name=title, level=1)).to_be_visible()
 
     def drop(self, *files: Path) -> None:
+        self.page.wait_for_load_state("load")  # the scripts of the page have run
         self.page.wait_for_load_state("networkidle")
         self.page.set_input_files("input[type=file]:not([webkitdirectory])", [*files])
 
