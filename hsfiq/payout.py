@@ -34,7 +34,7 @@ from hsfiq.collect.stages import asks_at_end
 from hsfiq.db.studio_tables import Draft
 from hsfiq.db.tables import Message, Participant, Payment, QuestionnaireAnswers, Study, WorkedHit
 from hsfiq.errors import Conflict, Refused, UnreadableInput
-from hsfiq.study.capacity import duration_of
+from hsfiq.study.capacity import duration_at
 from hsfiq.study.config import config_of
 from hsfiq.study.recruiting import PLATFORMS, PRODUCTION, Platform
 from hsfiq.text import count_text, spreadsheet_text
@@ -286,8 +286,9 @@ PAY_COLUMNS = (
 def pay_list(session: Session, study: Study) -> Iterable[Sequence[str]]:
     """The finished or decided participants, below the names of the columns.
 
-    Without a platform that states the reward, a participant is paid for the announced minutes by
-    the hourly pay of the study's set-up in the browser; an unknown amount is empty.
+    Without a platform that states the reward, a participant is paid for the planned minutes, which
+    do not depend on the answers, by the hourly pay of the set-up in the browser. An unknown amount
+    is empty.
     """
     decisions, config = decisions_of(session, study), config_of(study)
     drawn_from = session.scalar(select(Draft.content).where(Draft.study_id == study.id)) or {}
@@ -303,7 +304,7 @@ def pay_list(session: Session, study: Study) -> Iterable[Sequence[str]]:
         if known is not None:
             cents, currency = known.cents, known.currency
             if not cents and hourly and known.pay == "approve" and row.source not in PLATFORMS:
-                minutes = duration_of(session, study.id, config, row.questions).minutes
+                minutes = duration_at(config, row.questions).minutes
                 cents, currency = round(100 * hourly["per_hour"] * minutes / 60), hourly["currency"]
             amounts = [f"{Decimal(each) / 100:.2f}" for each in (cents, known.bonus)]
             amounts[0] = amounts[0] if cents or known.pay != "approve" else ""

@@ -113,7 +113,7 @@ def view(desk: Desk) -> Mapping[str, object]:
             "links": links_to_reports(session, study.id) if desk.may("manage") else [],
             "link": link,
             "releases": releases,
-            "elsewhere": [each for each in records if f"{each.name}-{each.version}" not in known],
+            "elsewhere": [row for row in records if f"{row.name}-{row.version}" not in known],
             "next_version": next_free(releases),
             "examples": examples(session, study, computed) if computed and is_shown else {},
             "stated": asdict(config_of(study).release)

@@ -36,7 +36,7 @@ from hsfiq.db.studio_tables import Job
 from hsfiq.db.tables import Message, Participant, Payment, StatusChange, Study
 from hsfiq.drafts import create_draft, new_content
 from hsfiq.jobs import Worker
-from hsfiq.study.capacity import duration_of
+from hsfiq.study.capacity import duration_at
 from hsfiq.study.config import Checks, config_of
 from hsfiq.study.filters import read_limits
 from tests.annotate.axe import faults
@@ -478,9 +478,10 @@ def test_the_pay_list_has_everybody_and_the_decision(study: Database, owner: Tes
         )
         for person in session.scalars(select(Participant)):
             person.source = "invitation"
-        minutes = duration_of(session, 1, config_of(session.get_one(Study, 1)), 6).minutes
+        config = config_of(session.get_one(Study, 1))
     rows = {row["participant"]: row for row in csv.DictReader(StringIO(pay_csv(owner)))}
     assert {row[None] for row in rows.values() if None in row} == set()
+    minutes = duration_at(config, int(rows["p1"]["answered"])).minutes
     assert (rows["p1"]["amount"], rows["p1"]["currency"]) == (f"{minutes / 5:.2f}", "EUR")
     assert not rows["p2"]["reason"].startswith("=")
     assert ("owner", "participant.payout", "all") in audited(study)
